@@ -1,0 +1,88 @@
+"""Metadata, requirements and entry points. Every registered name of the package is listed here,
+so that spaCy finds it by entry point and imports a module only when its name is used."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+ENTRY_POINTS = {
+    "spacy_factories": ["mslm = spacy_mslm.component:make_mslm"],
+    "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model:build_mslm_v1"],
+    "spacy_misc": [
+        "spacy_mslm.JointMasking.v1 = spacy_mslm.masking:JointMasking",
+        "spacy_mslm.TokenMasking.v1 = spacy_mslm.masking:TokenMasking",
+        "spacy_mslm.NoMasking.v1 = spacy_mslm.masking:NoMasking",
+        "spacy_mslm.MaskSpecificWeights.v1 = spacy_mslm.mask_weights:MaskSpecificWeights",
+        "spacy_mslm.UniformWeights.v1 = spacy_mslm.mask_weights:UniformWeights",
+        "spacy_mslm.FixedWeights.v1 = spacy_mslm.mask_weights:FixedWeights",
+    ],
+    "spacy_scorers": ["spacy_mslm.entity_scorer.v1 = spacy_mslm.scorer:make_entity_scorer"],
+    "spacy_readers": [
+        "spacy_mslm.iob_reader.v1 = spacy_mslm.readers:make_iob_reader",
+        "spacy_mslm.Corpus.v1 = spacy_mslm.readers:make_corpus",
+    ],
+    "spacy_tokenizers": ["spacy_mslm.Tokenizer.v1 = spacy_mslm.tokenizer:make_tokenizer"],
+    "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.logger:console_logger"],
+    "spacy_callbacks": [
+        "spacy_mslm.safe_save.v1 = spacy_mslm.saving:make_safe_save",
+        "spacy_mslm.report_duplicates.v1 = spacy_mslm.readers:make_duplicate_report",
+    ],
+    "spacy_cli": ["mslm = spacy_mslm.cli:mslm_cli"],
+    "thinc_optimizers": ["spacy_mslm.AdamW.v1 = spacy_mslm.optimizer:make_adamw"],
+    "thinc_schedules": [
+        "spacy_mslm.fade.v1 = spacy_mslm.schedules:fade",
+        "spacy_mslm.warmup_decay.v1 = spacy_mslm.schedules:warmup_decay",
+    ],
+}
+
+BASE = [
+    "spacy>=3.8.2,<3.9.0",
+    "spacy-transformers>=1.4.0,<1.5.0",
+    "thinc>=8.3.4,<8.4.0",
+    # Below 2.6 transformers refuses `.bin` weights; from 2.14 on the default wheel pulls CUDA.
+    "torch>=2.6,<2.14",
+    "transformers>=4.48,<4.53.3",
+    "typer>=0.9",
+]
+EXTRAS = {
+    # scispaCy pins numpy below 2: it stays out of the base install.
+    "weak": ["scispacy>=0.5.5"],
+    "plots": ["matplotlib>=3.8"],
+    "ray": ["ray>=2.30"],
+    "cuda12x": ["cupy-cuda12x>=13.0"],
+}
+EXTRAS["dev"] = [
+    "build",
+    "hypothesis>=6.100",
+    "mypy>=1.10",
+    "pytest>=8.0",
+    "pytest-timeout>=2.3",
+    "ruff>=0.6",
+    "seqeval>=1.2.2",
+]
+EXTRAS["all"] = sorted({r for name in ("weak", "plots", "ray") for r in EXTRAS[name]})
+
+setup(
+    name="spacy-mslm",
+    version="0.1.0",
+    description="Mask-specific language modeling (MSLM) for clinical and biomedical entities in spaCy",
+    long_description=(HERE / "README.md").read_text(encoding="utf8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    author="The spacy-mslm team",
+    python_requires=">=3.10,<3.13",
+    packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
+    package_data={"spacy_mslm": ["py.typed"]},
+    install_requires=BASE,
+    extras_require=EXTRAS,
+    entry_points=ENTRY_POINTS,
+    classifiers=[
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Medical Science Apps.",
+        "Topic :: Text Processing :: Linguistic",
+    ],
+)
