@@ -7,13 +7,233 @@ Codes: M0xx model and training, M1xx data files and commands, M2xx tokenizer and
 
 class Errors:
     # ---- model and training ----
+    M001 = (
+        "A window of {size} pieces leaves nothing to predict beside {context} pieces of context on "
+        "either side. Set model.window to more than twice model.context."
+    )
+    M002 = "The stored wordpieces cannot be read ({error}). Save the pipeline again, or retrain it."
+    M003 = "{name} is {value}, but must be from 0 to 1."
+    M004 = "{name} is {value}, but must be above 0."
+    M005 = (
+        "Mask weights of {blm} (BLM) and {elm} (ELM) cannot be used: neither may be negative, and "
+        "one must be above 0."
+    )
+    M006 = (
+        "A schedule over the whole run needs to know its length, but total_steps is {value}. Set "
+        "training.max_steps (0 means no limit there, which has no end to fade to)."
+    )
+    M007 = (
+        "The schedule of {name} gives no value at all. Give a number, or a schedule that yields "
+        "at least one."
+    )
+    M008 = "{name} is {value} at step {step}: a loss cannot weigh less than 0. Change the schedule."
+    M010 = (
+        "The weights of {name!r} are a pickle that would run code when it is loaded, so it is not. "
+        "Convert them on a machine where that is safe: load the model with transformers there and "
+        "write it with `model.save_pretrained(folder, safe_serialization=True)`."
+    )
+    M011 = (
+        "The encoder {name!r} cannot be loaded: {error}\nGive a Hugging Face hub name or a local "
+        "folder with config.json and model.safetensors (--vars.encoder)."
+    )
+    M012 = (
+        "The encoder {name!r} lacks {n} weights of its own architecture, or has them in another "
+        "shape: {keys}. They are not replaced by random ones: use a complete checkpoint."
+    )
+    M013 = "The stored encoder config has no model_type. Save the pipeline again, or retrain it."
+    M014 = (
+        "No tokenizer can be loaded from {name!r} ({error}). Put tokenizer.json, or the vocabulary "
+        "file, next to the weights."
+    )
+    M015 = (
+        "{name!r} has only a slow tokenizer. Convert it once with transformers "
+        "(`AutoTokenizer.from_pretrained(name).save_pretrained(folder)` writes tokenizer.json)."
+    )
+    M016 = "The tokenizer of {name!r} has no mask token, so its encoder cannot be trained by MSLM."
+    M017 = (
+        "The tokenizer of {name!r} has {n} pieces, its encoder has embeddings for {size}. The two "
+        "do not belong together: use the tokenizer that came with the weights."
+    )
+    M020 = (
+        "The gradient is not finite; no step was taken and the weights are as before. Lower the "
+        "learn rate, or look for broken documents in the last batch."
+    )
+    M021 = (
+        "The mslm model has no weights yet. Call nlp.initialize() to start from an encoder, or "
+        "load a trained pipeline with spacy.load()."
+    )
+    M022 = (
+        "The stored model cannot be read ({error}). Save the pipeline again, or retrain it; files "
+        "of another version of spacy-mslm need that version."
+    )
+    M023 = (
+        "The stored weights do not fit the stored architecture: {n} are missing, unknown or of "
+        "another shape ({names}). Save the pipeline again, or retrain it."
+    )
+    M024 = (
+        "A window of {window} pieces does not fit the encoder {encoder!r}, which takes {room}. Set "
+        "components.mslm.model.window to {room} or less."
+    )
+    M030 = "There is no view {view!r}. Use one of: {views} (--vars.view)."
+    M031 = "loss_weights has wrong or missing keys: {keys}. It takes exactly {terms}."
+    M032 = "A label must be a non-empty string, but is of type {type}."
+    M033 = "{name}: the training set has no documents. Check the path (--paths.train)."
+    M034 = (
+        "{n} of {total} gold mentions ({share:.1%}) cannot be expressed in the tokens; up to "
+        "{limit:.1%} is allowed. They are listed above by document and offsets. Use the tokenizer "
+        "that the annotation was made for, or raise components.mslm.max_unaligned."
+    )
+    M035 = (
+        "Document {doc} has a mention of type {label!r}, which the pipe does not know; it has "
+        "{labels}. Add it with nlp.get_pipe('mslm').add_label(...), or initialise anew."
+    )
+    M036 = (
+        "The loss {term} is not finite at step {step}. Training stops here; no step was taken, the "
+        "weights are those of the step before. Lower the learn rate (training.optimizer), or look "
+        "for broken documents in that batch."
+    )
     # ---- data files and commands ----
+    M101 = "Unknown label scheme {got!r}. Use one of: {expected}."
+    M102 = (
+        "{source}, line {line}: the last column is no entity tag. A tag is 'O', or one of "
+        "{prefixes}, a hyphen and a label, such as 'B-Disease'. Correct the line, or remove it."
+    )
+    M103 = (
+        "{source}, line {line}: the tag has an empty label. Give every mention a label, such as "
+        "'B-Disease'; for untyped mentions use the same one everywhere."
+    )
+    M104 = (
+        "{source}, line {line}: this tag is not legal here in {scheme}: {rule}. Correct the tag, "
+        "or name the scheme of the file if it is another one."
+    )
+    M105 = (
+        "{source}, line {line}: an I- tag opens a mention, as only IOB1 has it, but the B- tag of "
+        "line {other} does not part two mentions of one label, as only IOB2 has it. I- tags that "
+        "open a mention: {count} in the file. In IOB2 change these to B-."
+    )
+    M106 = "{path}: there is no such file. Check the path."
+    M107 = (
+        "{path}, line {line}: one column only, but a token and its tag are expected, separated by "
+        "a tab or a space. The file may be cut off here: restore the line, or remove it."
+    )
+    M108 = (
+        "{path}, line {line}: the token is empty. A line is a token, a tab and a tag; sentences "
+        "are separated by a line with nothing on it."
+    )
+    M109 = "{path}, line {line}: not valid UTF-8. Convert the file to UTF-8 first."
+    M110 = (
+        "{path} holds no sentence. An IOB file has a token and its tag on every line, and an empty "
+        "line after every sentence."
+    )
+    M111 = (
+        "No path to the corpus is set. Give --paths.train and --paths.dev on the command line, or "
+        "set them in [paths] of the config."
+    )
+    M112 = (
+        "{path} is damaged or no .spacy file ({reason}). Write it again with 'python -m spacy mslm "
+        "convert'."
+    )
+    M113 = (
+        "{path} holds no documents. Write the .spacy files again with 'python -m spacy mslm "
+        "convert'."
+    )
+    M114 = "The folder {path} holds no .spacy file. Write them with 'python -m spacy mslm convert'."
+    M115 = (
+        "{path} is a folder, but one IOB file is expected here. Name a file in it, or convert the "
+        "folder with 'python -m spacy mslm convert'."
+    )
+    M116 = (
+        "The folder {path} holds none of the files {expected}. Rename its files so, or convert "
+        "them one by one."
+    )
+    M117 = (
+        "The folder {path} holds more than one file for the {split} split: {found}. Leave one "
+        "of them."
+    )
+    M118 = (
+        "The output {path} does not fit the input: an IOB file is converted to a file that ends in "
+        "'.spacy', a folder to a folder. Give another output."
+    )
+    M119 = "spaCy has no language {lang!r}. Use a code such as 'en', or 'xx' for any language."
     # ---- tokenizer and saving ----
-    pass
+    M211 = (
+        "{where}: the file {name} is missing. The pipeline was not saved to the end, or files were "
+        "lost in copying: copy or save it again."
+    )
+    M212 = (
+        "{where}: the file {name} is not as it was written (its SHA-256 differs from the "
+        "manifest's). It was damaged or changed: copy it again from its source, or save it again."
+    )
+    M213 = (
+        "The weights of {names} are not all finite numbers, so nothing was saved to {path}. "
+        "Training went wrong before the first checkpoint: lower the learn rate."
+    )
+    M206 = (
+        "The logger's progress_bar is {got!r}, but must be one of: {expected}, or null for none. "
+        "Set it in [training.logger]."
+    )
+    M207 = (
+        "The log file {path} exists already and is not overwritten. Move or delete it, or set "
+        "another output_file in [training.logger]."
+    )
+    M208 = (
+        "The score {name!r} is of type {got}, not a number. Remove it from "
+        "[training.score_weights], or set it to null there."
+    )
 
 
 class Warnings:
     # ---- model and training ----
+    W010 = (
+        "The encoder {name!r} has no masked-LM head: it gets a fresh one, tied to the input "
+        "embeddings. Its masked-LM loss starts high and falls as the head learns."
+    )
+    W011 = (
+        "The vocabulary of {name!r} is cased, but the checkpoint does not say so and transformers "
+        "would lower-case all text. It is loaded as cased. To silence this, put "
+        '{{"do_lower_case": false}} into its tokenizer_config.json.'
+    )
+    W012 = (
+        "No masked-LM head adapter for encoders of type {family!r}: every position is projected "
+        "onto the vocabulary, which is slower and gives the same result."
+    )
+    W020 = (
+        "{name}: the data has no entity labels, so nothing will be predicted. Give data with "
+        "entities, or labels in [initialize.components.{name}]."
+    )
+    W021 = (
+        "The 'masked' view hides every masked mention from the tagging heads, so the model will "
+        "find few or no entities in ordinary, unmasked text. It is there to reproduce the paper; "
+        "use 'clean' or 'mixed' for a model that is meant to be used."
+    )
+    W022 = (
+        "The mask-specific weights are equal ({n_elm} ELM and {n_blm} BLM pieces are masked): "
+        "domain terms weigh no more than other words. Lower the ELM rate, raise the BLM rate, or "
+        "set mask_weights.threshold and temperature."
+    )
+    W023 = (
+        "Gold mention left out: document {doc}, characters {start}:{end}: {reason}. Its tokens are "
+        "treated as not annotated."
+    )
     # ---- data files and commands ----
+    W101 = (
+        "{path}: {count} gold span(s) cannot be learned, as they are zero-length or have an empty "
+        "label: {places}. Correct them and write the file again."
+    )
+    W102 = (
+        "{count} of the {total} texts of {other} are also in {train}, so that scores on them are "
+        "too high: {ids}. Remove them from {train}."
+    )
+    W103 = (
+        "The labels differ between the splits: {labels}. A label that is absent from train cannot "
+        "be predicted; one that is absent elsewhere is not evaluated."
+    )
     # ---- tokenizer and saving ----
-    pass
+    W213 = (
+        "The weights of {names} are not all finite numbers. They were not saved: {path} stays as "
+        "it was at the last good checkpoint."
+    )
+    W201 = (
+        "{count} lone surrogate(s) in a text were replaced by U+FFFD, at character offsets "
+        "{offsets}. The text was decoded wrongly: read its file as UTF-8 with errors='replace'."
+    )

@@ -1,0 +1,146 @@
+"""Hugging Face checkpoints (hub name or local folder) -> encoder with masked-LM head + wordpieces.
+
+Loading is strict where transformers is lenient: a weight of the encoder that is missing or of
+another shape is an error and not a random number, a cased vocabulary is not lower-cased, nothing
+is unpickled and no code of the checkpoint is run.
+"""
+
+import logging
+import pickle
+
+import torch
+from tokenizers import Tokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_utils import no_init_weights
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
+from transformers.utils import logging as transformers_logging
+
+from .errors import Errors, Warnings
+from .wordpieces import Wordpieces
+
+logger = logging.getLogger("spacy_mslm")
+
+# A vocabulary is cased when more than this share of its word pieces has an upper-case letter;
+# uncased BERT vocabularies have none outside their special pieces, cased ones a fifth or more.
+CASED_SHARE = 0.01
+
+
+def load_checkpoint(name: str) -> tuple[PreTrainedModel, Wordpieces]:
+    """Load a checkpoint by hub name or local folder, in 32-bit floats."""
+    model = load_encoder(name)
+    return model, load_wordpieces(name, model.config)
+
+
+def load_encoder(name: str) -> PreTrainedModel:
+    """The encoder with its masked-LM head. Where the checkpoint has no such head (ELECTRA
+    discriminators, sentence encoders) it gets a fresh one, tied to the input embeddings."""
+    # Its own report of missing weights is a page long; ours follows below.
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
+        model, info = AutoModelForMaskedLM.from_pretrained(
+            name,
+            config=_no_compile(config),
+            torch_dtype=torch.float32,
+            weights_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except pickle.UnpicklingError as err:
+        raise ValueError(Errors.M010.format(name=name)) from err
+    except (OSError, ValueError, RuntimeError, ImportError) as err:
+        if isinstance(err.__cause__ or err.__context__, pickle.UnpicklingError):
+            raise ValueError(Errors.M010.format(name=name)) from err
+        raise ValueError(Errors.M011.format(name=name, error=err)) from err
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+    prefix = f"{model.base_model_prefix}."
+    faulty = [key for key in info["missing_keys"] if key.startswith(prefix)]
+    faulty += [entry[0] for entry in info["mismatched_keys"]]
+    if faulty:
+        shown = ", ".join(sorted(faulty)[:5])
+        raise ValueError(Errors.M012.format(name=name, n=len(faulty), keys=shown))
+    if info["missing_keys"]:
+        model.tie_weights()
+        logger.warning(Warnings.W010.format(name=name))
+    return model
+
+
+def build_encoder(config: dict) -> PreTrainedModel:
+    """An encoder of the given shape whose weights are about to be overwritten."""
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        raise ValueError(Errors.M013)
+    config = {k: v for k, v in config.items() if k not in ("model_type", "auto_map")}
+    with no_init_weights():
+        model = AutoModelForMaskedLM.from_config(
+            _no_compile(AutoConfig.for_model(model_type, **config)),
+            torch_dtype=torch.float32,
+            trust_remote_code=False,
+        )
+    # Ties are made at the end of transformers' own initialisation, which was just skipped.
+    model.tie_weights()
+    return model
+
+
+def load_wordpieces(name: str, config: PretrainedConfig) -> Wordpieces:
+    """The checkpoint's fast tokenizer, with the case of its vocabulary respected."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
+        if _lowercases_cased_vocabulary(name, tokenizer):
+            logger.warning(Warnings.W011.format(name=name))
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, use_fast=True, trust_remote_code=False, do_lower_case=False
+            )
+    except Exception as err:  # transformers raises all sorts for a folder without a tokenizer
+        raise ValueError(Errors.M014.format(name=name, error=type(err).__name__)) from err
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise ValueError(Errors.M015.format(name=name))
+    if tokenizer.mask_token_id is None:
+        raise ValueError(Errors.M016.format(name=name))
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=config.vocab_size))
+    raw: Tokenizer = tokenizer.backend_tokenizer
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
+    return Wordpieces.from_tokenizer(
+        raw, mask=tokenizer.mask_token_id, pad=pad, max_length=_max_length(tokenizer, config)
+    )
+
+
+def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) -> bool:
+    """Whether transformers' default lower-cases a vocabulary that has upper case in it.
+
+    A checkpoint that says `do_lower_case` itself is believed.
+    """
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None or normalizer.normalize_str("A") == "A":
+        return False
+    if "do_lower_case" in get_tokenizer_config(name):
+        return False
+    special = set(tokenizer.all_special_tokens)
+    words = [w for w in tokenizer.get_vocab() if w not in special and w.isalpha()]
+    return sum(w != w.lower() for w in words) > CASED_SHARE * len(words)
+
+
+def _max_length(tokenizer: PreTrainedTokenizerFast, config: PretrainedConfig) -> int:
+    """Pieces that fit: the tokenizer's word for it where it has one, and never more than there are
+    position embeddings (RoBERTa's first ones, up to the padding index, are not used)."""
+    positions = getattr(config, "max_position_embeddings", None) or 512
+    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        positions -= config.pad_token_id + 1
+    return int(min(positions, tokenizer.model_max_length))
+
+
+def _no_compile(config: PretrainedConfig) -> PretrainedConfig:
+    """ModernBERT compiles itself on first use unless told not to."""
+    if getattr(config, "reference_compile", False) is None:
+        config.reference_compile = False
+    return config

@@ -1,0 +1,17 @@
+"""`python -m spacy mslm ...`: found through the `spacy_cli` entry point.
+
+Every spaCy command imports this package, `spacy --help` too. So a command's module imports nothing
+heavy at its top: what it needs is imported inside of the function that needs it.
+"""
+
+import typer
+from spacy.cli._util import app
+
+from .convert import convert_cli
+
+mslm_cli = typer.Typer(
+    name="mslm", help="Commands of spacy-mslm: entity corpora and models.", no_args_is_help=True
+)
+mslm_cli.command("convert")(convert_cli)
+
+app.add_typer(mslm_cli, name="mslm")

@@ -1,0 +1,67 @@
+"""Rows -> padded batches: sorted by length, as many as fit into a budget of padded pieces."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from .batches import UNMASKED, PaddedBatch, Row, no_ints
+from .wordpieces import Wordpieces
+
+
+class Sized(Protocol):
+    def __len__(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterator[list[int]]:
+    """Indices of `items` in batches of at most `budget` padded pieces (one item may exceed it).
+
+    Longest first, so that the first batch shows the peak of memory. `extra` special pieces
+    are added to each item.
+    """
+    order = sorted(range(len(items)), key=lambda i: -len(items[i]))
+    while order:
+        width = len(items[order[0]]) + extra
+        fits = max(1, budget // width)
+        yield order[:fits]
+        order = order[fits:]
+
+
+def pad_rows(rows: Sequence[Row], wordpieces: Wordpieces) -> PaddedBatch:
+    """Put special pieces around the rows, replace what is masked by the mask piece (always: no
+    80/10/10), and say in padded positions what each head reads."""
+    prefix, suffix = wordpieces.prefix, wordpieces.suffix
+    lengths = np.array([len(prefix) + len(row) + len(suffix) for row in rows], dtype=np.int64)
+    width = int(lengths.max())
+    ids = np.full((len(rows), width), wordpieces.pad, dtype=np.int64)
+    mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []
+    span_at, span_of, types = [], [], []
+    for i, row in enumerate(rows):
+        offset = i * width + len(prefix)
+        ids[i, : lengths[i]] = [*prefix, *row.ids, *suffix]
+        masked = np.flatnonzero(row.kinds != UNMASKED)
+        ids[i, len(prefix) + masked] = wordpieces.mask
+        mask_at.append(offset + masked)
+        mask_ids.append(row.ids[masked])
+        mask_kinds.append(row.kinds[masked].astype(np.int64))
+        tag_at.append(offset + row.tag_at)
+        tags.append(row.tags)
+        for pieces, type_ in row.mentions:
+            span_at.append(offset + pieces)
+            span_of.append(np.full(len(pieces), len(types), dtype=np.int64))
+            types.append(type_)
+    return PaddedBatch(
+        ids=ids,
+        lengths=lengths,
+        mask_at=np.concatenate(mask_at),
+        mask_ids=np.concatenate(mask_ids),
+        mask_kinds=np.concatenate(mask_kinds),
+        tag_at=np.concatenate(tag_at),
+        tags=np.concatenate(tags),
+        span_at=np.concatenate(span_at) if span_at else no_ints(),
+        span_of=np.concatenate(span_of) if span_of else no_ints(),
+        types=np.array(types, dtype=np.int64),
+    )

@@ -1,0 +1,499 @@
+"""The `mslm` pipe: the only place where the model meets Docs."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import srsly
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import ensure_path
+from spacy.vocab import Vocab
+from thinc.api import Config, Optimizer, set_dropout_rate
+
+from .batches import (
+    BLM,
+    ELM,
+    MISSING,
+    UNMASKED,
+    Gold,
+    PaddedBatch,
+    Pieces,
+    Prediction,
+    Row,
+    Window,
+)
+from .batches import Sequence as MaskSequence
+from .collate import batch_by_padded_size, pad_rows
+from .errors import Errors, Warnings
+from .gold import align_gold, document_name
+from .losses import Terms, count_totals, joint_loss
+from .mask_weights import MaskWeighting, MaskWeights
+from .masking import Masking
+from .model import MSLMModel, shim_of
+from .prediction import predict_entities
+from .saving import add_manifest, check_manifest, replace_file
+from .schedules import FloatOrSchedule, StepSchedule
+from .shim import FILES
+from .views import View, view_rows
+from .windows import split_windows
+
+logger = logging.getLogger("spacy_mslm")
+
+DEFAULT_CONFIG = """
+[mslm]
+view = "clean"
+mask_probability = 0.5
+spans_key = null
+token_probabilities = false
+batch_pieces = 4096
+max_unaligned = 0.05
+seed = 0
+
+[mslm.model]
+@architectures = "spacy_mslm.MSLM.v1"
+encoder = "dmis-lab/biobert-base-cased-v1.2"
+window = 256
+context = 32
+detection_size = 100
+classification_size = 100
+mixed_precision = false
+
+[mslm.masking]
+@misc = "spacy_mslm.JointMasking.v1"
+elm_rate = 1.0
+blm_rate = 0.075
+
+[mslm.mask_weights]
+@misc = "spacy_mslm.MaskSpecificWeights.v1"
+threshold = 0.5
+temperature = 1.0
+
+[mslm.loss_weights]
+mlm = 1.0
+ed = 1.0
+el = 1.0
+
+[mslm.scorer]
+@scorers = "spacy_mslm.entity_scorer.v1"
+spans_key = null
+"""
+
+for _owner, _extension in ((Span, "confidence"), (Doc, "bio_probabilities")):
+    if not _owner.has_extension(_extension):
+        _owner.set_extension(_extension, default=None)
+
+
+@Language.factory(
+    "mslm",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config=Config().from_str(DEFAULT_CONFIG)["mslm"],
+    default_score_weights={
+        "ents_f": 1.0,
+        "ents_p": 0.0,
+        "ents_r": 0.0,
+        "ents_per_type": None,
+        "mslm_em": 0.0,
+        "mslm_macro_f": 0.0,
+    },
+)
+def make_mslm(
+    nlp: Language,
+    name: str,
+    model: MSLMModel,
+    masking: Masking,
+    mask_weights: MaskWeighting,
+    loss_weights: dict[str, Any],
+    view: View,
+    mask_probability: float,
+    spans_key: str | None,
+    token_probabilities: bool,
+    batch_pieces: int,
+    max_unaligned: float,
+    seed: int,
+    scorer: Callable | None,
+) -> "MSLM":
+    """Create an `mslm` component.
+
+    model: `spacy_mslm.MSLM.v1`, or another model of that shape.
+    masking: which pieces of a training sequence are masked (`misc` registry).
+    mask_weights: what a masked piece of each kind weighs in the masked-LM loss (`misc` registry).
+    loss_weights: `mlm`, `ed` and `el`, the weights of the three terms of eq. 12; each a number or
+        a schedule over update steps.
+    view: what the tagging heads read in training: `clean`, `masked` (the paper) or `mixed`.
+    mask_probability: how often the `mixed` view masks a sequence.
+    spans_key: write `doc.spans[spans_key]` in place of `doc.ents`.
+    token_probabilities: also keep each token's probabilities of B, I, O in
+        `doc._.bio_probabilities`, (tokens, 3).
+    batch_pieces: the most padded wordpieces that go through the encoder at once.
+    max_unaligned: the largest share of gold mentions that may not fit the tokens.
+    seed: of the masks.
+    """
+    return MSLM(
+        nlp.vocab,
+        model,
+        name,
+        masking=masking,
+        mask_weights=mask_weights,
+        loss_weights=loss_weights,
+        view=view,
+        mask_probability=mask_probability,
+        spans_key=spans_key,
+        token_probabilities=token_probabilities,
+        batch_pieces=batch_pieces,
+        max_unaligned=max_unaligned,
+        seed=seed,
+        scorer=scorer,
+    )
+
+
+class MSLM(TrainablePipe):
+    """Entity detection and classification on an encoder that is trained to be sensitive to the
+    domain's terms (Mask-Specific Language Modeling)."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: MSLMModel,
+        name: str = "mslm",
+        *,
+        masking: Masking,
+        mask_weights: MaskWeighting,
+        loss_weights: dict[str, FloatOrSchedule],
+        view: View = "clean",
+        mask_probability: float = 0.5,
+        spans_key: str | None = None,
+        token_probabilities: bool = False,
+        batch_pieces: int = 4096,
+        max_unaligned: float = 0.05,
+        seed: int = 0,
+        scorer: Callable | None = None,
+    ) -> None:
+        if view not in get_args(View):
+            raise ValueError(Errors.M030.format(view=view, views=", ".join(get_args(View))))
+        unknown = loss_weights.keys() ^ set(Terms._fields)
+        if unknown:
+            raise ValueError(Errors.M031.format(keys=sorted(unknown), terms=Terms._fields))
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.masking = masking
+        self.mask_weighting = mask_weights
+        self.loss_weights = {
+            term: StepSchedule(f"loss_weights.{term}", weight)
+            for term, weight in loss_weights.items()
+        }
+        self.view = view
+        self.mask_probability = mask_probability
+        self.spans_key = spans_key
+        self.token_probabilities = token_probabilities
+        self.batch_pieces = batch_pieces
+        self.max_unaligned = max_unaligned
+        self.seed = seed
+        self.scorer = scorer
+        # What is learnt or counted, and saved: the rest comes from the config.
+        self.cfg: dict[str, Any] = {"labels": [], "mask_weights": None, "step": 0}
+        self._updates = 0  # since the last optimiser step
+        self._listed: set[tuple[str, int, int]] = set()
+
+    # ---- labels ----
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The entity types."""
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> list[str]:
+        return list(self.labels)
+
+    def add_label(self, label: str) -> int:
+        """Add an entity type. On a trained model, the classification head grows by one output
+        and what it knows of the other types stays."""
+        if not isinstance(label, str) or not label:
+            raise ValueError(Errors.M032.format(type=type(label).__name__))
+        if label in self.labels:
+            return 0
+        self.cfg["labels"] = [*self.labels, label]
+        self.vocab.strings.add(label)
+        self.set_output(len(self.labels))
+        return 1
+
+    # ---- prediction ----
+
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+        """Entities with confidences, and tag probabilities, for each document."""
+        documents = shim_of(self.model).wordpieces(list(docs))
+        predictions = predict_entities(self.model, documents, self.batch_pieces)
+        if not self.labels:
+            for prediction in predictions:
+                prediction.entities.clear()
+        return predictions
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
+        """Write entities. Those already set on a Doc stay, as with spaCy's own recognizer: what
+        is predicted across them is left out."""
+        for doc, prediction in zip(docs, predictions, strict=True):
+            taken = np.zeros(len(doc), dtype=bool)
+            if self.spans_key is None:
+                for ent in doc.ents:
+                    taken[ent.start : ent.end] = True
+            spans = []
+            for start, end, type_, confidence in prediction.entities:
+                if not taken[start:end].any():
+                    span = Span(doc, start, end, label=self.labels[type_])
+                    span._.confidence = confidence
+                    spans.append(span)
+            if self.spans_key is None:
+                doc.set_ents([*doc.ents, *spans], default="outside")
+            else:
+                doc.spans[self.spans_key] = spans
+                scores = np.array([span._.confidence for span in spans], dtype=np.float32)
+                doc.spans[self.spans_key].attrs["scores"] = scores
+            if self.token_probabilities:
+                doc._.bio_probabilities = prediction.bio
+
+    # ---- training ----
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Load the encoder, take the labels from the data (or as given), list the gold that cannot
+        be aligned, and weigh the masks by how many there are of each kind in the data."""
+        validate_get_examples(get_examples, "MSLM.initialize")
+        self.cfg.update(labels=[], mask_weights=None, step=0)
+        self._updates = 0
+        self._listed.clear()
+        # Everything that can be wrong with the data is found before the slow part.
+        if labels is None:
+            labels = sorted({label for eg in get_examples() for label in self._gold_labels(eg)})
+        self.cfg["labels"] = list(labels)
+        for label in self.labels:
+            self.vocab.strings.add(label)
+        if not self.labels:
+            logger.warning(Warnings.W020.format(name=self.name))
+        self.model.set_dim("nO", len(self.labels), force=True)
+        self.model.initialize()
+        self._survey(get_examples())
+        if self.view == "masked":
+            logger.warning(Warnings.W021)
+
+    def _gold_labels(self, example: Example) -> Iterator[str]:
+        reference = example.reference
+        spans = reference.ents if self.spans_key is None else reference.spans.get(self.spans_key)
+        return (span.label_ for span in spans or () if span.label_)
+
+    def _survey(self, examples: Iterable[Example]) -> None:
+        """One pass over the training set: count masked pieces (eq. 2) and unaligned gold."""
+        counts = np.zeros(3, dtype=np.int64)
+        generator = np.random.default_rng([self.seed])
+        n_docs = n_mentions = n_unaligned = 0
+        for index, example in enumerate(examples):
+            n_docs += 1
+            gold = align_gold(example, self.spans_key)
+            n_mentions += len(gold.mentions) + len(gold.unaligned)
+            n_unaligned += len(gold.unaligned)
+            self._list_unaligned(example, index, gold)
+            pieces = shim_of(self.model).wordpieces([example.predicted])[0]
+            for window in self._windows(pieces):
+                sequence = _mask_sequence(pieces, window, gold)
+                counts += np.bincount(self.masking(sequence, generator), minlength=3)
+        if not n_docs:
+            raise ValueError(Errors.M033.format(name=self.name))
+        if n_unaligned > self.max_unaligned * n_mentions:
+            share = n_unaligned / n_mentions
+            raise ValueError(
+                Errors.M034.format(
+                    n=n_unaligned, total=n_mentions, share=share, limit=self.max_unaligned
+                )
+            )
+        n_blm, n_elm = int(counts[BLM]), int(counts[ELM])
+        weights = self.mask_weighting(n_blm, n_elm)
+        self.cfg["mask_weights"] = weights._asdict()
+        if n_blm + n_elm:
+            logger.info(
+                "Mask weights: ELM %.3f, BLM %.3f (%d and %d masked pieces)",
+                *(weights.elm, weights.blm, n_elm, n_blm),
+            )
+            if weights.elm == weights.blm and n_blm and n_elm:
+                logger.warning(Warnings.W022.format(n_elm=n_elm, n_blm=n_blm))
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch. `losses[name]` is the weighted sum of eq. 12; `{name}_mlm`,
+        `{name}_ed` and `{name}_el` are its terms, unweighted."""
+        losses = {} if losses is None else losses
+        keys = [self.name, *(f"{self.name}_{term}" for term in Terms._fields)]
+        for key in keys:
+            losses.setdefault(key, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "MSLM.update")
+        step = self.cfg["step"]
+        weights = Terms(*(self.loss_weights[term](step) for term in Terms._fields))
+        generator = np.random.default_rng([self.seed, step, self._updates])
+        rows = list(self._training_rows(examples, weights, generator))
+        set_dropout_rate(self.model, drop)
+        terms = self._learn(rows, weights)
+        for key, value in zip(keys, (_dot(weights, terms), *terms), strict=True):
+            losses[key] += value
+        self._updates += 1
+        if sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def _training_rows(
+        self, examples: list[Example], weights: Terms, generator: np.random.Generator
+    ) -> Iterator[Row]:
+        documents = shim_of(self.model).wordpieces([eg.predicted for eg in examples])
+        for index, (example, pieces) in enumerate(zip(examples, documents, strict=True)):
+            gold = align_gold(example, self.spans_key)
+            self._list_unaligned(example, index, gold)
+            for window in self._windows(pieces):
+                row = self._gold_row(example, index, pieces, window, gold)
+                if self.view == "clean" and not weights.mlm:
+                    yield row  # a masked row would be read by no head
+                    continue
+                sequence = _mask_sequence(pieces, window, gold)
+                yield from view_rows(
+                    self.view,
+                    row,
+                    lambda sequence=sequence: self.masking(sequence, generator),
+                    self.mask_probability,
+                    generator,
+                )
+
+    def _windows(self, pieces: Pieces) -> list[Window]:
+        attrs = self.model.attrs
+        return split_windows(len(pieces.ids), attrs["window"], attrs["context"])
+
+    def _gold_row(
+        self, example: Example, index: int, pieces: Pieces, window: Window, gold: Gold
+    ) -> Row:
+        """A window with the tags of the tokens that it owns, and the mentions that begin there."""
+        ids = pieces.ids[window.start : window.end]
+        firsts = pieces.starts[pieces.tagged]
+        tags = gold.tags[pieces.tagged]
+        used = (firsts >= window.own_start) & (firsts < window.own_end) & (tags != MISSING)
+        mentions = []
+        for start, end, label in gold.mentions:
+            first, last = pieces.starts[start], pieces.starts[end]
+            if first < last and window.own_start <= first < window.own_end:
+                if label not in self.labels:
+                    doc = document_name(example.reference, index)
+                    raise ValueError(Errors.M035.format(label=label, doc=doc, labels=self.labels))
+                at = np.arange(first, min(last, window.end)) - window.start
+                mentions.append((at, self.labels.index(label)))
+        kinds = np.full(len(ids), UNMASKED, dtype=np.int8)
+        return Row(ids, kinds, firsts[used] - window.start, tags[used], mentions)
+
+    def _learn(self, rows: list[Row], weights: Terms) -> Terms:
+        """Forward, losses and backward, one padded batch at a time; returns the terms."""
+        wordpieces = shim_of(self.model).wordpieces
+        extra = len(wordpieces.prefix) + len(wordpieces.suffix)
+        batches: list[PaddedBatch] = [
+            pad_rows([rows[i] for i in indices], wordpieces)
+            for indices in batch_by_padded_size(rows, self.batch_pieces, extra)
+        ]
+        mask_weights = self._mask_weights()
+        totals = count_totals(batches, mask_weights)
+        sums = Terms(0.0, 0.0, 0.0)
+        for batch in batches:
+            outputs, backprop = self.model.begin_update(batch)
+            terms, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
+            for term, value in terms._asdict().items():
+                if not np.isfinite(value):
+                    shim_of(self.model).drop_gradients()
+                    raise ValueError(
+                        Errors.M036.format(term=f"{self.name}_{term}", step=self.cfg["step"])
+                    )
+            backprop(gradients)
+            sums = Terms(*(a + b for a, b in zip(sums, terms, strict=True)))
+        return sums
+
+    def _mask_weights(self) -> MaskWeights:
+        stored = self.cfg["mask_weights"]
+        return MaskWeights(**stored) if stored else self.mask_weighting(0, 0)
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Step the optimiser with what the updates since the last step have gathered."""
+        if self._updates:
+            shim_of(self.model).finish_update(sgd, updates=self._updates)
+            self._updates = 0
+            self.cfg["step"] += 1
+
+    def _list_unaligned(self, example: Example, index: int, gold: Gold) -> None:
+        """Each mention that was lost is named once: document, offsets, reason, no text."""
+        doc = document_name(example.reference, index)
+        for start, end, reason in gold.unaligned:
+            if (doc, start, end) not in self._listed:
+                self._listed.add((doc, start, end))
+                logger.warning(
+                    Warnings.W023.format(doc=doc, start=start, end=end, reason=reason)
+                )
+
+    # ---- saving ----
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        return srsly.msgpack_dumps(add_manifest(self._files(exclude)))
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLM":
+        files = srsly.msgpack_loads(bytes_data)
+        self._load(check_manifest(files.get, "bytes"), exclude)
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        path = ensure_path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, data in add_manifest(self._files(exclude)).items():
+            replace_file(path / name, data)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "MSLM":
+        path = ensure_path(path)
+
+        def read(name: str) -> bytes | None:
+            return (path / name).read_bytes() if (path / name).is_file() else None
+
+        self._load(check_manifest(read, str(path)), exclude)
+        return self
+
+    def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:
+        files = {}
+        if "cfg" not in exclude:
+            files["cfg"] = srsly.json_dumps(self.cfg, indent=2).encode("utf8")
+        if "model" not in exclude and shim_of(self.model).is_loaded:
+            files.update(shim_of(self.model).to_files())
+        return files
+
+    def _load(self, files: dict[str, bytes], exclude: Iterable[str]) -> None:
+        if "cfg" in files and "cfg" not in exclude:
+            self.cfg.update(srsly.json_loads(files["cfg"]))
+            for label in self.labels:
+                self.vocab.strings.add(label)
+            self.model.set_dim("nO", len(self.labels), force=True)
+        if FILES[0] in files and "model" not in exclude:
+            shim_of(self.model).from_files(files)
+        self._updates = 0
+
+
+def _mask_sequence(pieces: Pieces, window: Window, gold: Gold) -> MaskSequence:
+    mentions = np.array([(m.start, m.end) for m in gold.mentions], dtype=np.int64)
+    token_of = pieces.token_of[window.start : window.end]
+    return MaskSequence(token_of, mentions.reshape(-1, 2), pieces.words)
+
+
+def _dot(weights: Terms, terms: Terms) -> float:
+    return sum(w * t for w, t in zip(weights, terms, strict=True))

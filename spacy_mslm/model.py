@@ -1,0 +1,88 @@
+"""`spacy_mslm.MSLM.v1`: the network as a thinc model, and what a pipe does with it."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from thinc.api import Model
+
+from .batches import PaddedBatch
+from .checkpoints import load_checkpoint
+from .errors import Errors
+from .network import HeadOutputs, MSLMNetwork
+from .shim import MSLMShim
+
+MSLMModel = Model[PaddedBatch, HeadOutputs]
+
+
+def build_mslm_v1(
+    encoder: str,
+    *,
+    window: int = 256,
+    context: int = 32,
+    detection_size: int = 100,
+    classification_size: int = 100,
+    mixed_precision: bool = False,
+) -> MSLMModel:
+    """`spacy_mslm.MSLM.v1`. The checkpoint is read at initialisation; a saved pipeline brings its
+    own encoder and never asks for it again.
+
+    encoder: a Hugging Face checkpoint, hub name or local folder.
+    window: the most pieces of text that go through the encoder at once (at most what the
+        encoder has positions for, less its special pieces).
+    context: the fewest pieces seen on either side of a predicted one, but at a document's edge.
+    detection_size, classification_size: k and d, the sizes of the trainable vectors W_ed (eq. 7)
+        and W_ec (eq. 10).
+    mixed_precision: half precision, on a GPU.
+    """
+    if window <= 2 * context:
+        raise ValueError(Errors.M001.format(size=window, context=context))
+    return Model(
+        "mslm",
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs={
+            "encoder": encoder,
+            "window": window,
+            "context": context,
+            "detection_size": detection_size,
+            "classification_size": classification_size,
+            "dropout_rate": 0.0,
+            "resize_output": resize,
+        },
+        shims=[MSLMShim(mixed_precision)],
+    )
+
+
+def shim_of(model: MSLMModel) -> MSLMShim:
+    return cast(MSLMShim, model.shims[0])
+
+
+def forward(
+    model: MSLMModel, batch: PaddedBatch, is_train: bool
+) -> tuple[HeadOutputs, Callable[[HeadOutputs], None]]:
+    return shim_of(model)(batch, is_train, dropout=model.attrs["dropout_rate"])
+
+
+def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
+    """Load the checkpoint and put fresh heads on it; `nO` is the number of entity types."""
+    attrs = model.attrs
+    lm, wordpieces = load_checkpoint(attrs["encoder"])
+    if attrs["window"] > wordpieces.room:
+        raise ValueError(
+            Errors.M024.format(
+                window=attrs["window"], encoder=attrs["encoder"], room=wordpieces.room
+            )
+        )
+    types = model.get_dim("nO")
+    network = MSLMNetwork(lm, attrs["detection_size"], attrs["classification_size"], types)
+    shim_of(model).set(network, wordpieces)
+
+
+def resize(model: MSLMModel, nO: int) -> MSLMModel:
+    """Make room for more entity types."""
+    model.set_dim("nO", nO, force=True)
+    shim = shim_of(model)
+    if shim.is_loaded:
+        shim.network.classification.resize(nO)
+    return model

@@ -1,0 +1,114 @@
+"""The torch side of MSLM: an encoder, its masked-LM head and the two entity heads.
+
+Knows nothing of spaCy. A training pass reads the positions named in a `PaddedBatch`; prediction
+is `encode`, `detect` and, once mentions are found, `classify`.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from .batches import BIO, PaddedBatch
+from .mlm_heads import head_for
+
+
+class HeadOutputs(NamedTuple):
+    """Logits at the positions that each head reads; None where it reads none."""
+
+    mlm: torch.Tensor | None  # (masked, vocabulary)
+    ed: torch.Tensor | None  # (tagged, 3)
+    el: torch.Tensor | None  # (mentions, types)
+
+
+class EntityHead(nn.Module):
+    """`softmax(f(h ∘ W))` of eqs. 7 and 10, up to the softmax: a vector joined with a trainable
+    one, a non-linearity, a linear layer over the labels.
+
+    (n, hidden) -> (n, labels)
+    """
+
+    def __init__(self, hidden: int, size: int, labels: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.empty(size).normal_(std=0.02))
+        self.output = nn.Linear(hidden + size, labels)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        joined = torch.cat([vectors, self.vector.expand(len(vectors), -1)], dim=-1)
+        return self.output(torch.tanh(joined))
+
+    def resize(self, labels: int) -> None:
+        """Add labels; what is known of the first ones stays."""
+        old = self.output
+        kept = min(labels, old.out_features)
+        self.output = nn.Linear(old.in_features, labels).to(old.weight.device)
+        with torch.no_grad():
+            self.output.weight[:kept] = old.weight[:kept]
+            self.output.bias[:kept] = old.bias[:kept]
+
+
+class MSLMNetwork(nn.Module):
+    """Encoder with masked-LM head (`lm`), detection head (eq. 7), classification head (eq. 10)."""
+
+    def __init__(self, lm: PreTrainedModel, k: int, d: int, types: int) -> None:
+        super().__init__()
+        hidden = lm.config.hidden_size
+        self.lm = lm
+        self.detection = EntityHead(hidden, k, len(BIO))
+        self.classification = EntityHead(hidden, d, types)
+        self.dropout = nn.Dropout(0.0)
+        self._mlm_head = head_for(lm)
+
+    @property
+    def device(self) -> torch.device:
+        return self.detection.vector.device
+
+    def forward(self, batch: PaddedBatch) -> HeadOutputs:
+        """One training pass: only what the batch names is projected."""
+        at = {
+            name: torch.from_numpy(getattr(batch, name)).to(self.device)
+            for name in ("mask_at", "tag_at", "span_at", "span_of")
+        }
+        mlm = None
+        if len(batch.mask_at) and self._mlm_head is None:
+            output = self.lm(**self._inputs(batch), output_hidden_states=True)
+            vectors = output.hidden_states[-1].flatten(0, 1)
+            mlm = output.logits.flatten(0, 1)[at["mask_at"]]
+        else:
+            vectors = self.encode(batch)
+            if self._mlm_head is not None and len(batch.mask_at):
+                mlm = self._mlm_head(self.lm, vectors[at["mask_at"]])
+        ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
+        el = None
+        if len(batch.types):
+            pooled = mean_pool(vectors[at["span_at"]], at["span_of"], len(batch.types))
+            el = self.classify(pooled)
+        return HeadOutputs(mlm, ed, el)
+
+    def encode(self, batch: PaddedBatch) -> torch.Tensor:
+        """(rows * width, hidden) token vectors, eq. 1."""
+        return self.lm.base_model(**self._inputs(batch))[0].flatten(0, 1)
+
+    def detect(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, hidden) -> (n, 3) logits of B, I, O."""
+        return self.detection(self.dropout(vectors))
+
+    def classify(self, pooled: torch.Tensor) -> torch.Tensor:
+        """(mentions, hidden) mean-pooled vectors (eq. 9) -> (mentions, types) logits."""
+        return self.classification(self.dropout(pooled))
+
+    def _inputs(self, batch: PaddedBatch) -> dict[str, torch.Tensor]:
+        lengths = torch.from_numpy(batch.lengths)
+        attention = torch.arange(batch.ids.shape[1])[None, :] < lengths[:, None]
+        return {
+            "input_ids": torch.from_numpy(batch.ids).to(self.device),
+            "attention_mask": attention.long().to(self.device),
+        }
+
+
+def mean_pool(vectors: torch.Tensor, groups: torch.Tensor, n: int) -> torch.Tensor:
+    """Mean of the vectors of each group (eq. 9): (m, hidden), (m,) -> (n, hidden)."""
+    sums = vectors.new_zeros(n, vectors.shape[1]).index_add(0, groups, vectors)
+    counts = torch.bincount(groups, minlength=n).to(vectors.dtype)
+    return sums / counts[:, None]

@@ -1,0 +1,223 @@
+"""Saving that leaves either the old files or the new ones, checked on loading, with no training
+text in them.
+
+`nlp.to_disk` writes file by file into the folder that is being loaded elsewhere, and its
+`vocab/strings.json` holds every token of the training notes. `safe_save` writes next to the folder
+and swaps the two.
+"""
+
+import contextlib
+import copy
+import ctypes
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import srsly
+from spacy.language import Language
+from spacy.util import get_lang_class
+
+from .errors import Errors, Warnings
+
+logger = logging.getLogger("spacy_mslm")
+
+MANIFEST = "manifest.json"
+
+
+# ---- checksums ----
+
+
+def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files and a manifest of their SHA-256 sums, which is written last."""
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    manifest = json.dumps({"sha256": sums}, indent=2, sort_keys=True)
+    return {**files, MANIFEST: manifest.encode("utf8")}
+
+
+def check_manifest(read: Callable[[str], bytes | None], where: str) -> dict[str, bytes]:
+    """Read the files that the manifest names, and refuse any that is not as it was written.
+
+    read: a file's content by its name, or None where there is none.
+    """
+    data = read(MANIFEST)
+    if data is None:
+        raise ValueError(Errors.M211.format(where=where, name=MANIFEST))
+    try:
+        sums = json.loads(data)["sha256"].items()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(Errors.M212.format(where=where, name=MANIFEST)) from None
+    files = {}
+    for name, expected in sums:
+        # The manifest may be forged like any other file: it names plain files of this folder.
+        if Path(name).name != name:
+            raise ValueError(Errors.M212.format(where=where, name=MANIFEST))
+        content = read(name)
+        if content is None:
+            raise ValueError(Errors.M211.format(where=where, name=name))
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise ValueError(Errors.M212.format(where=where, name=name))
+        files[name] = content
+    return files
+
+
+# ---- files and folders ----
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name, then rename it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of `path` in one step when the block ends well."""
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        os.chmod(temporary, 0o777 & ~_umask())
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            _exchange(temporary, path)
+        else:
+            os.rename(temporary, path)
+        _sync_entry(path.parent)
+    finally:
+        # What is left here: the old folder after an exchange, or a new one that was not finished.
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders: at once where the system can (Linux), else by two renames with a moment
+    between them in which `old` is gone."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        if hasattr(libc, "renameat2"):
+            paths = os.fsencode(new), os.fsencode(old)
+            if libc.renameat2(at_cwd, paths[0], at_cwd, paths[1], exchange) == 0:
+                return
+            if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(old))
+    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}.")) / old.name
+    os.rename(old, aside)
+    os.rename(new, old)
+    shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            _sync_entry(Path(root) / name)
+        _sync_entry(Path(root))
+
+
+def _sync_entry(path: Path) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# ---- pipelines ----
+
+
+def safe_save(nlp: Language, path: str | Path, keep_strings: Iterable[str] = ()) -> None:
+    """`nlp.to_disk(path)`, such that a reader finds the old pipeline or the new one, and never a
+    part of either; its string store is pruned to what the pipeline needs.
+
+    keep_strings: further strings to keep, for components that look up words by their hash.
+    """
+    path = Path(path)
+    faulty = [name for name, pipe in nlp.components if not _is_finite(pipe)]
+    if faulty:
+        if not path.exists():
+            raise ValueError(Errors.M213.format(names=", ".join(faulty), path=path))
+        logger.error(Warnings.W213.format(names=", ".join(faulty), path=path))
+        return
+    with replaced_folder(path) as temporary:
+        nlp.to_disk(temporary)
+        strings = temporary / "vocab" / "strings.json"
+        kept = set(srsly.read_json(strings)) & {*needed_strings(nlp), *keep_strings}
+        srsly.write_json(strings, sorted(kept))
+
+
+def make_safe_save(keep_strings: list[str] = []) -> Callable[[Language], Language]:  # noqa: B006
+    """`spacy_mslm.safe_save.v1`: a `training.before_to_disk` callback. The training loop calls
+    `to_disk` on what the callback returns, so that is a copy whose `to_disk` is `safe_save`."""
+
+    def before_to_disk(nlp: Language) -> Language:
+        saver = copy.copy(nlp)
+
+        def to_disk(path: str | Path, **kwargs: Any) -> None:
+            safe_save(nlp, path, keep_strings)
+
+        saver.to_disk = to_disk  # type: ignore[method-assign]
+        return saver
+
+    return before_to_disk
+
+
+def needed_strings(nlp: Language) -> set[str]:
+    """Strings that the pipeline looks up by their hash: the language's own, labels, and the words
+    that have vectors. Everything else in the store is there because a document had it."""
+    strings = set(get_lang_class(nlp.lang)().vocab.strings)
+    for _, pipe in nlp.components:
+        strings.update(_texts(getattr(pipe, "label_data", None)))
+        strings.update(str(label) for label in getattr(pipe, "labels", ()))
+    store = nlp.vocab.strings
+    strings.update(store[key] for key in nlp.vocab.vectors if key in store)
+    return strings
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a piece of JSON-like label data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from _texts(item)
+
+
+def _is_finite(pipe: Any) -> bool:
+    """Whether an mslm pipe's weights are all numbers; other pipes are not looked into."""
+    from .shim import MSLMShim
+
+    model = getattr(pipe, "model", None)
+    for shim in getattr(model, "shims", ()):
+        if isinstance(shim, MSLMShim) and not shim.is_finite():
+            return False
+    return True

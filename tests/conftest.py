@@ -1,0 +1,79 @@
+"""Shared parts: a tiny BERT with a real WordPiece vocabulary, built from a config, no network."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+from spacy.training import Example
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+TEXTS = [
+    ("the patient had acute renal failure after cisplatin .", [(16, 35, "Disease"), (42, 51, "Chemical")]),
+    ("no history of diabetes mellitus or asthma .", [(14, 31, "Disease"), (35, 41, "Disease")]),
+    ("aspirin and heparin were stopped on day three .", [(0, 7, "Chemical"), (12, 19, "Chemical")]),
+    ("follow up in two weeks with the same clinic .", []),
+]
+PIECES = (
+    "[PAD] [UNK] [CLS] [SEP] [MASK] the patient had acute renal failure after cis ##platin . no "
+    "history of diabetes mell ##itus or asthma as ##pirin hep ##arin and were stopped on day three "
+    "follow up in two weeks with same clinic [ ] mask a ##a b ##b c ##c 1 2 ##1 ##2 - ( )"
+).split()
+
+
+def build_encoder(folder: Path, **config: object) -> Path:
+    """A two-layer BERT with a vocabulary that spells the test texts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    vocab = folder / "vocab.txt"
+    vocab.write_text("\n".join(PIECES) + "\n", encoding="utf8")
+    tokenizer = BertTokenizerFast(vocab_file=str(vocab), do_lower_case=True)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {
+        "vocab_size": len(PIECES),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 80,
+    }
+    BertForMaskedLM(BertConfig(**{**shape, **config})).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def make_examples(nlp: Language) -> list[Example]:
+    return [
+        Example.from_dict(nlp.make_doc(text), {"entities": entities}) for text, entities in TEXTS
+    ]
+
+
+@pytest.fixture
+def make_nlp(encoder: Path) -> Callable[..., Language]:
+    """An initialised pipeline with one `mslm` pipe; keyword arguments are config overrides."""
+
+    def make(initialize: bool = True, model: dict | None = None, **config: object) -> Language:
+        spacy.util.fix_random_seed(0)
+        nlp = spacy.blank("en")
+        shape = {"encoder": str(encoder), "window": 40, "context": 8, **(model or {})}
+        nlp.add_pipe("mslm", config={"model": shape, **config})
+        if initialize:
+            nlp.initialize(lambda: make_examples(nlp))
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not (SHARED / "blurb").is_dir():
+        pytest.skip("the corpora of ../shared are not here")
+    return SHARED
