@@ -9,6 +9,10 @@ from .batches import UNMASKED, PaddedBatch, Row, no_ints
 from .wordpieces import Wordpieces
 
 
+# Padded pieces from which on a pass through the encoder is not dominated by its overhead.
+WORTH_A_PASS = 512
+
+
 class Sized(Protocol):
     def __len__(self) -> int: ...
 
@@ -19,15 +23,24 @@ T = TypeVar("T", bound=Sized)
 def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterator[list[int]]:
     """Indices of `items` in batches of at most `budget` padded pieces (one item may exceed it).
 
-    Longest first, so that the first batch shows the peak of memory. `extra` special pieces
-    are added to each item.
+    Longest first, so that the first batch shows the peak of memory. A batch that is large enough
+    to be worth a pass of its own takes no item that would be more than a quarter padding.
+    `extra` special pieces are added to each item.
     """
     order = sorted(range(len(items)), key=lambda i: -len(items[i]))
-    while order:
-        width = len(items[order[0]]) + extra
-        fits = max(1, budget // width)
-        yield order[:fits]
-        order = order[fits:]
+    batch: list[int] = []
+    width = 0
+    for i in order:
+        size = len(items[i]) + extra
+        padded = width * len(batch)
+        if batch and (padded + width > budget or (padded >= WORTH_A_PASS and size < 0.75 * width)):
+            yield batch
+            batch = []
+        if not batch:
+            width = size
+        batch.append(i)
+    if batch:
+        yield batch
 
 
 def pad_rows(rows: Sequence[Row], wordpieces: Wordpieces) -> PaddedBatch:

@@ -221,8 +221,8 @@ class Warnings:
         "label: {places}. Correct them and write the file again."
     )
     W102 = (
-        "{count} of the {total} texts of {other} are also in {train}, so that scores on them are "
-        "too high: {ids}. Remove them from {train}."
+        "{count} of the {total} texts of {other} are also in {train}, so that scores on them may "
+        "be too high: {ids}. Remove them from {train}."
     )
     W103 = (
         "The labels differ between the splits: {labels}. A label that is absent from train cannot "

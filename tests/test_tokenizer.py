@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 
 from spacy_mslm.tokenizer import SIGNS, STRETCH, MSLMTokenizer, _pieces
 
-NOTE = "Pt. didn't c/o N/V/D (see http://a.org/x?y=1); BP 120/80mmHg, T 37.2°C -- stable :) \n\n\t US$5"
+NOTE = "Pt. didn't c/o N/V/D (http://a.org/x?y=1); BP 120/80mmHg, T 37.2°C -- stable :) \n\n\t US$5"
 SURROGATE = "\ud800"
 
 
