@@ -67,7 +67,7 @@ EXTRAS["all"] = sorted({r for name in ("weak", "plots", "ray") for r in EXTRAS[n
 setup(
     name="spacy-mslm",
     version="0.1.0",
-    description="Mask-specific language modeling (MSLM) for clinical and biomedical entities in spaCy",
+    description="Mask-specific language modeling (MSLM) for biomedical entities in spaCy",
     long_description=(HERE / "README.md").read_text(encoding="utf8"),
     long_description_content_type="text/markdown",
     license="MIT",

@@ -1,11 +1,11 @@
 """What flows between the steps: plain carriers of numpy arrays, no spaCy and no torch in them.
 
-    Pieces          one document as wordpieces, aligned with its tokens
-    Gold            one document's annotation: a BIO tag for each token and the mentions
-    Window          a stretch of pieces that goes through the encoder at once
-    Row             one window as one view of it is trained on: which pieces are masked, and how
-    PaddedBatch     rows side by side, with the positions that each head reads
-    Prediction      one document's entities with their confidences
+Pieces          one document as wordpieces, aligned with its tokens
+Gold            one document's annotation: a BIO tag for each token and the mentions
+Window          a stretch of pieces that goes through the encoder at once
+Row             one window as one view of it is trained on: which pieces are masked, and how
+PaddedBatch     rows side by side, with the positions that each head reads
+Prediction      one document's entities with their confidences
 """
 
 from dataclasses import dataclass, field

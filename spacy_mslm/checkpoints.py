@@ -35,7 +35,7 @@ CASED_SHARE = 0.01
 def load_checkpoint(name: str) -> tuple[PreTrainedModel, Wordpieces]:
     """Load a checkpoint by hub name or local folder, in 32-bit floats."""
     model = load_encoder(name)
-    return model, load_wordpieces(name, model.config)
+    return model, load_wordpieces(name, model)
 
 
 def load_encoder(name: str) -> PreTrainedModel:
@@ -53,18 +53,18 @@ def load_encoder(name: str) -> PreTrainedModel:
             weights_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are reported, and an error below
         )
-    except pickle.UnpicklingError as err:
-        raise ValueError(Errors.M010.format(name=name)) from err
-    except (OSError, ValueError, RuntimeError, ImportError) as err:
-        if isinstance(err.__cause__ or err.__context__, pickle.UnpicklingError):
+    except (OSError, ValueError, RuntimeError, ImportError, pickle.UnpicklingError) as err:
+        if _is_refused_pickle(err):
             raise ValueError(Errors.M010.format(name=name)) from err
         raise ValueError(Errors.M011.format(name=name, error=err)) from err
     finally:
         transformers_logging.set_verbosity(verbosity)
     prefix = f"{model.base_model_prefix}."
     faulty = [key for key in info["missing_keys"] if key.startswith(prefix)]
-    faulty += [entry[0] for entry in info["mismatched_keys"]]
+    # Keys, or in older versions of transformers keys with two shapes.
+    faulty += [e if isinstance(e, str) else e[0] for e in info["mismatched_keys"]]
     if faulty:
         shown = ", ".join(sorted(faulty)[:5])
         raise ValueError(Errors.M012.format(name=name, n=len(faulty), keys=shown))
@@ -91,7 +91,7 @@ def build_encoder(config: dict) -> PreTrainedModel:
     return model
 
 
-def load_wordpieces(name: str, config: PretrainedConfig) -> Wordpieces:
+def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
     """The checkpoint's fast tokenizer, with the case of its vocabulary respected."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
@@ -106,12 +106,13 @@ def load_wordpieces(name: str, config: PretrainedConfig) -> Wordpieces:
         raise ValueError(Errors.M015.format(name=name))
     if tokenizer.mask_token_id is None:
         raise ValueError(Errors.M016.format(name=name))
-    if len(tokenizer) > config.vocab_size:
-        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=config.vocab_size))
+    size = model.config.vocab_size
+    if len(tokenizer) > size:
+        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=size))
     raw: Tokenizer = tokenizer.backend_tokenizer
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
     return Wordpieces.from_tokenizer(
-        raw, mask=tokenizer.mask_token_id, pad=pad, max_length=_max_length(tokenizer, config)
+        raw, mask=tokenizer.mask_token_id, pad=pad, max_length=_max_length(tokenizer, model)
     )
 
 
@@ -130,13 +131,25 @@ def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) 
     return sum(w != w.lower() for w in words) > CASED_SHARE * len(words)
 
 
-def _max_length(tokenizer: PreTrainedTokenizerFast, config: PretrainedConfig) -> int:
+def _max_length(tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> int:
     """Pieces that fit: the tokenizer's word for it where it has one, and never more than there are
-    position embeddings (RoBERTa's first ones, up to the padding index, are not used)."""
-    positions = getattr(config, "max_position_embeddings", None) or 512
-    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        positions -= config.pad_token_id + 1
+    position embeddings (RoBERTa's and MPNet's first ones, up to the padding index, are not used)."""
+    positions = getattr(model.config, "max_position_embeddings", None) or 512
+    embeddings = getattr(model.base_model, "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    if padding is not None:
+        positions -= padding + 1
     return int(min(positions, tokenizer.model_max_length))
+
+
+def _is_refused_pickle(err: BaseException | None) -> bool:
+    """Whether torch's weights-only loader is at the bottom of an error. transformers wraps it, and
+    wraps in the same way what it says itself of a file that git-lfs did not fetch."""
+    if "git-lfs" in str(err):
+        return False
+    while err is not None and not isinstance(err, pickle.UnpicklingError):
+        err = err.__cause__ or err.__context__
+    return err is not None
 
 
 def _no_compile(config: PretrainedConfig) -> PretrainedConfig:

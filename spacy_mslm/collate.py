@@ -8,7 +8,6 @@ import numpy as np
 from .batches import UNMASKED, PaddedBatch, Row, no_ints
 from .wordpieces import Wordpieces
 
-
 # Padded pieces from which on a pass through the encoder is not dominated by its overhead.
 WORTH_A_PASS = 512
 
@@ -51,7 +50,8 @@ def pad_rows(rows: Sequence[Row], wordpieces: Wordpieces) -> PaddedBatch:
     width = int(lengths.max())
     ids = np.full((len(rows), width), wordpieces.pad, dtype=np.int64)
     mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []
-    span_at, span_of, types = [], [], []
+    span_at, span_of = [], []
+    types: list[int] = []
     for i, row in enumerate(rows):
         offset = i * width + len(prefix)
         ids[i, : lengths[i]] = [*prefix, *row.ids, *suffix]

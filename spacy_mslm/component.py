@@ -1,7 +1,9 @@
 """The `mslm` pipe: the only place where the model meets Docs."""
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +13,6 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
-from spacy.util import ensure_path
 from spacy.vocab import Vocab
 from thinc.api import Config, Optimizer, set_dropout_rate
 
@@ -228,11 +229,7 @@ class MSLM(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Entities with confidences, and tag probabilities, for each document."""
         documents = shim_of(self.model).wordpieces(list(docs))
-        predictions = predict_entities(self.model, documents, self.batch_pieces)
-        if not self.labels:
-            for prediction in predictions:
-                prediction.entities.clear()
-        return predictions
+        return predict_entities(self.model, documents, self.batch_pieces)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write entities. Those already set on a Doc stay, as with spaCy's own recognizer: what
@@ -371,7 +368,7 @@ class MSLM(TrainablePipe):
                 yield from view_rows(
                     self.view,
                     row,
-                    lambda sequence=sequence: self.masking(sequence, generator),
+                    partial(self.masking, sequence, generator),
                     self.mask_probability,
                     generator,
                 )
@@ -441,9 +438,7 @@ class MSLM(TrainablePipe):
         for start, end, reason in gold.unaligned:
             if (doc, start, end) not in self._listed:
                 self._listed.add((doc, start, end))
-                logger.warning(
-                    Warnings.W023.format(doc=doc, start=start, end=end, reason=reason)
-                )
+                logger.warning(Warnings.W023.format(doc=doc, start=start, end=end, reason=reason))
 
     # ---- saving ----
 
@@ -456,13 +451,13 @@ class MSLM(TrainablePipe):
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        path = ensure_path(path)
+        path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
         for name, data in add_manifest(self._files(exclude)).items():
             replace_file(path / name, data)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "MSLM":
-        path = ensure_path(path)
+        path = Path(path)
 
         def read(name: str) -> bytes | None:
             return (path / name).read_bytes() if (path / name).is_file() else None
@@ -473,14 +468,15 @@ class MSLM(TrainablePipe):
     def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:
         files = {}
         if "cfg" not in exclude:
-            files["cfg"] = srsly.json_dumps(self.cfg, indent=2).encode("utf8")
+            # Not srsly: its encoder rounds floats, and the mask weights must come back as they are.
+            files["cfg"] = json.dumps(self.cfg, indent=2).encode("utf8")
         if "model" not in exclude and shim_of(self.model).is_loaded:
             files.update(shim_of(self.model).to_files())
         return files
 
     def _load(self, files: dict[str, bytes], exclude: Iterable[str]) -> None:
         if "cfg" in files and "cfg" not in exclude:
-            self.cfg.update(srsly.json_loads(files["cfg"]))
+            self.cfg.update(json.loads(files["cfg"]))
             for label in self.labels:
                 self.vocab.strings.add(label)
             self.model.set_dim("nO", len(self.labels), force=True)

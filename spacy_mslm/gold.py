@@ -43,9 +43,7 @@ def _align_spans(example: Example, key: str) -> Gold:
     return Gold(tags, mentions, unaligned)
 
 
-def _align(
-    example: Example, spans: Iterable[Span]
-) -> tuple[list[Mention], list[Unaligned]]:
+def _align(example: Example, spans: Iterable[Span]) -> tuple[list[Mention], list[Unaligned]]:
     predicted = example.predicted
     taken = np.zeros(len(predicted), dtype=bool)
     mentions, unaligned = [], []

@@ -92,5 +92,7 @@ def joint_loss(
         leaf = getattr(leaves, name)
         weight = getattr(loss_weights, name)
         gradients[name] = torch.autograd.grad(value * weight, leaf)[0]
-    terms = Terms(*(float(values[name].detach()) if name in values else 0.0 for name in Terms._fields))
+    terms = Terms(
+        *(float(values[name].detach()) if name in values else 0.0 for name in Terms._fields)
+    )
     return terms, HeadOutputs(*(gradients.get(name) for name in HeadOutputs._fields))

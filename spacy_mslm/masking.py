@@ -86,6 +86,6 @@ def budget(rate: float, n: int) -> int:
 
 
 def check_rate(name: str, rate: float) -> float:
-    if not 0.0 <= rate <= 1.0:
+    if not 0.0 <= rate <= 1.0:  # also refuses NaN
         raise ValueError(Errors.M003.format(name=name, value=rate))
     return rate

@@ -41,6 +41,7 @@ def modernbert_head(model: PreTrainedModel, vectors: torch.Tensor) -> torch.Tens
 HEADS: dict[str, Head] = {
     "bert": bert_head,
     "roberta": roberta_head,
+    "roberta-prelayernorm": roberta_head,
     "xlm-roberta": roberta_head,
     "camembert": roberta_head,
     "electra": electra_head,

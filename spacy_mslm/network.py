@@ -64,6 +64,10 @@ class MSLMNetwork(nn.Module):
     def device(self) -> torch.device:
         return self.detection.vector.device
 
+    @property
+    def types(self) -> int:
+        return self.classification.output.out_features
+
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
         """One training pass: only what the batch names is projected."""
         at = {

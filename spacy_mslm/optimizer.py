@@ -87,9 +87,7 @@ class AdamW(Optimizer):
             for parameters in (encoder, heads)
             for decays, decay in ((True, self.L2), (False, 0.0))
         ]
-        adam = torch.optim.AdamW(
-            groups, lr=0.0, betas=(self.b1, self.b2), eps=self.eps, fused=True
-        )
+        adam = torch.optim.AdamW(groups, lr=0.0, betas=(self.b1, self.b2), eps=self.eps, fused=True)
         if previous is not None:
             kept = _members(adam)
             adam.state.update({p: s for p, s in previous.state.items() if id(p) in kept})

@@ -98,7 +98,8 @@ def _read_heads(
     for pieces in group:
         tokens = pieces.tagged
         probabilities = bio[start : start + len(tokens)]
-        spans, confidences = _find_spans(probabilities)
+        # Without a type to give it, a mention cannot be named: an untrained pipe finds none.
+        spans, confidences = _find_spans(probabilities if network.types else probabilities[:0])
         # Tokens without pieces are passed over: a mention goes on across a line break.
         ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
         found.append((ranges, confidences))

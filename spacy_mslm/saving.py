@@ -190,7 +190,7 @@ def make_safe_save(keep_strings: list[str] = []) -> Callable[[Language], Languag
 def needed_strings(nlp: Language) -> set[str]:
     """Strings that the pipeline looks up by their hash: the language's own, labels, and the words
     that have vectors. Everything else in the store is there because a document had it."""
-    strings = set(get_lang_class(nlp.lang)().vocab.strings)
+    strings = set(get_lang_class(nlp.lang or "xx")().vocab.strings)
     for _, pipe in nlp.components:
         strings.update(_texts(getattr(pipe, "label_data", None)))
         strings.update(str(label) for label in getattr(pipe, "labels", ()))

@@ -3,11 +3,10 @@ any such generator for the value at a step."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Union
 
 from .errors import Errors
 
-FloatOrSchedule = Union[float, Iterable[float]]
+FloatOrSchedule = float | Iterable[float]
 
 
 def fade(start: float, stop: float, total_steps: int, until: float = 1.0) -> Iterator[float]:

@@ -10,13 +10,14 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import srsly
 import torch
 from thinc.api import Optimizer, get_torch_default_device
 from thinc.shims import PyTorchGradScaler, Shim
+from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 
 from .batches import PaddedBatch
@@ -131,7 +132,7 @@ class MSLMShim(Shim):
         """Step the parameters with the gradient, averaged over the updates it was summed over
         (`training.accumulate_gradient`)."""
         named = [(n, p) for n, p in self.network.named_parameters() if p.grad is not None]
-        gradients = [p.grad for _, p in named]
+        gradients = [cast(torch.Tensor, p.grad) for _, p in named]
         if not gradients:
             return
         if updates > 1:
@@ -147,12 +148,12 @@ class MSLMShim(Shim):
             parameter.grad = None
         self._scaler.update()
 
-    def _step_each(
-        self, optimizer: Optimizer, named: list[tuple[str, torch.nn.Parameter]]
-    ) -> None:
+    def _step_each(self, optimizer: Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
         for name, parameter in named:
             weights, _ = optimizer(
-                (self.id, name), torch2xp(parameter.data), torch2xp(parameter.grad)
+                (self.id, name),
+                cast(FloatsXd, torch2xp(parameter.data)),
+                cast(FloatsXd, torch2xp(cast(torch.Tensor, parameter.grad))),
             )
             parameter.data = xp2torch(weights, device=parameter.device)
 
@@ -200,7 +201,7 @@ class MSLMShim(Shim):
         heads = {
             "k": len(network.detection.vector),
             "d": len(network.classification.vector),
-            "types": network.classification.output.out_features,
+            "types": network.types,
         }
         tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
         return {
@@ -246,8 +247,9 @@ def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None
     wrong += [n for n in expected.keys() & tensors.keys() if expected[n].shape != tensors[n].shape]
     if wrong:
         raise ValueError(Errors.M023.format(n=len(wrong), names=", ".join(wrong[:5])))
-    for name, tensor in expected.items():
-        tensor.data = tensors[name].to(tensor.dtype)
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])
 
 
 def _json(value: Any) -> bytes:

@@ -38,7 +38,9 @@ class Wordpieces:
     first_space: bool
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Tokenizer, mask: int, pad: int, max_length: int) -> "Wordpieces":
+    def from_tokenizer(
+        cls, tokenizer: Tokenizer, mask: int, pad: int, max_length: int
+    ) -> "Wordpieces":
         """Prepare a checkpoint's tokenizer: the special pieces are read off its own template."""
         example = tokenizer.encode("a")
         special = example.special_tokens_mask
@@ -46,6 +48,8 @@ class Wordpieces:
         last = len(special) - special[::-1].index(0) if 0 in special else len(special)
         spec = json.loads(tokenizer.to_str())
         first_space = _leave_spaces_to_us(spec.get("pre_tokenizer"))
+        if _marks_spaces(spec.get("pre_tokenizer")):
+            _keep_first_space(spec.get("normalizer"))
         spec["truncation"] = spec["padding"] = None
         return cls(
             _plain(Tokenizer.from_str(json.dumps(spec))),
@@ -125,7 +129,12 @@ def _leave_spaces_to_us(spec: dict | None) -> bool:
     if not spec:
         return False
     if spec["type"] == "Sequence":
-        return any([_leave_spaces_to_us(part) for part in spec["pretokenizers"]])
+        first = any([_leave_spaces_to_us(part) for part in spec["pretokenizers"]])
+        if _marks_spaces(spec):  # XLM-RoBERTa: words are cut out first, marked then
+            spec["pretokenizers"] = [
+                part for part in spec["pretokenizers"] if part["type"] != "WhitespaceSplit"
+            ]
+        return first
     if spec["type"] == "ByteLevel":
         first, spec["add_prefix_space"] = spec["add_prefix_space"], False
         return bool(first)
@@ -135,3 +144,21 @@ def _leave_spaces_to_us(spec: dict | None) -> bool:
         spec.pop("add_prefix_space", None)
         return first
     return False
+
+
+def _marks_spaces(spec: dict | None) -> bool:
+    """Whether a pre-tokenizer makes the space before a word a part of it."""
+    if not spec:
+        return False
+    if spec["type"] == "Sequence":
+        return any(_marks_spaces(part) for part in spec["pretokenizers"])
+    return spec["type"] in ("ByteLevel", "Metaspace")
+
+
+def _keep_first_space(spec: dict | None) -> None:
+    """Let a normalizer that strips a text (DeBERTa) not take the mark off each word (in place)."""
+    for part in (spec or {}).get("normalizers", [spec] if spec else []):
+        if part["type"] == "Sequence":
+            _keep_first_space(part)
+        elif part["type"] == "Strip":
+            part["strip_left"] = False

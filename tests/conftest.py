@@ -13,16 +13,73 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 TEXTS = [
-    ("the patient had acute renal failure after cisplatin .", [(16, 35, "Disease"), (42, 51, "Chemical")]),
+    (
+        "the patient had acute renal failure after cisplatin .",
+        [(16, 35, "Disease"), (42, 51, "Chemical")],
+    ),
     ("no history of diabetes mellitus or asthma .", [(14, 31, "Disease"), (35, 41, "Disease")]),
     ("aspirin and heparin were stopped on day three .", [(0, 7, "Chemical"), (12, 19, "Chemical")]),
     ("follow up in two weeks with the same clinic .", []),
 ]
-PIECES = (
-    "[PAD] [UNK] [CLS] [SEP] [MASK] the patient had acute renal failure after cis ##platin . no "
-    "history of diabetes mell ##itus or asthma as ##pirin hep ##arin and were stopped on day three "
-    "follow up in two weeks with same clinic [ ] mask a ##a b ##b c ##c 1 2 ##1 ##2 - ( )"
-).split()
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "patient",
+    "had",
+    "acute",
+    "renal",
+    "failure",
+    "after",
+    "cis",
+    "##platin",
+    ".",
+    "no",
+    "history",
+    "of",
+    "diabetes",
+    "mell",
+    "##itus",
+    "or",
+    "asthma",
+    "as",
+    "##pirin",
+    "hep",
+    "##arin",
+    "and",
+    "were",
+    "stopped",
+    "on",
+    "day",
+    "three",
+    "follow",
+    "up",
+    "in",
+    "two",
+    "weeks",
+    "with",
+    "same",
+    "clinic",
+    "[",
+    "]",
+    "mask",
+    "a",
+    "##a",
+    "b",
+    "##b",
+    "c",
+    "##c",
+    "1",
+    "2",
+    "##1",
+    "##2",
+    "-",
+    "(",
+    ")",
+]
 
 
 def build_encoder(folder: Path, **config: object) -> Path:
