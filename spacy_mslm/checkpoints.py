@@ -133,7 +133,7 @@ def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) 
 
 def _max_length(tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> int:
     """Pieces that fit: the tokenizer's word for it where it has one, and never more than there are
-    position embeddings (RoBERTa's and MPNet's first ones, up to the padding index, are not used)."""
+    position embeddings (those of RoBERTa and MPNet begin after the padding index)."""
     positions = getattr(model.config, "max_position_embeddings", None) or 512
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

@@ -207,7 +207,7 @@ def test_pieces_are_those_of_running_text(family, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     own = Wordpieces.from_tokenizer(tokenizer.backend_tokenizer, mask=0, pad=0, max_length=80)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
-    for text in [*SENTENCES, "patient (acute renal failure), asthma.", "aspirin"]:
+    for text in [*SENTENCES, "acute renal failure, asthma.", "aspirin"]:
         for wordpieces in (own, Wordpieces.from_json(own.to_json())):
             ids = wordpieces([NLP.make_doc(text)])[0].ids
             assert [*wordpieces.prefix, *ids, *wordpieces.suffix] == loaded(text)["input_ids"]
