@@ -1,5 +1,5 @@
 """Metadata, requirements and entry points. Every registered name of the package is listed here,
-so that spaCy finds it by entry point and imports a module only when its name is used."""
+which is how spaCy finds it: no import of ours is needed before a config that uses it."""
 
 from pathlib import Path
 

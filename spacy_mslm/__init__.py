@@ -1,7 +1,6 @@
 """Mask-Specific Language Modeling (MSLM, NAACL 2024) as a spaCy component package.
 
-Importing this package is cheap: spaCy finds everything through entry points (see setup.py), so
-torch and transformers are loaded only when a pipeline that uses them is.
+Nothing needs to be imported to use it: spaCy finds everything through entry points (setup.py).
 """
 
 from importlib.metadata import version

@@ -19,8 +19,6 @@ from thinc.api import Config, Optimizer, set_dropout_rate
 from .batches import (
     BLM,
     ELM,
-    MISSING,
-    UNMASKED,
     Gold,
     PaddedBatch,
     Pieces,
@@ -28,7 +26,6 @@ from .batches import (
     Row,
     Window,
 )
-from .batches import Sequence as MaskSequence
 from .collate import batch_by_padded_size, pad_rows
 from .errors import Errors, Warnings
 from .gold import align_gold, document_name
@@ -40,7 +37,7 @@ from .prediction import predict_entities
 from .saving import add_manifest, check_manifest, replace_file
 from .schedules import FloatOrSchedule, StepSchedule
 from .shim import FILES
-from .views import View, view_rows
+from .views import View, gold_row, mask_sequence, view_rows
 from .windows import split_windows
 
 logger = logging.getLogger("spacy_mslm")
@@ -199,7 +196,7 @@ class MSLM(TrainablePipe):
         # What is learnt or counted, and saved: the rest comes from the config.
         self.cfg: dict[str, Any] = {"labels": [], "mask_weights": None, "step": 0}
         self._updates = 0  # since the last optimiser step
-        self._listed: set[tuple[str, int, int]] = set()
+        self._listed: set[int] = set()  # unaligned mentions that were named already
 
     # ---- labels ----
 
@@ -301,7 +298,7 @@ class MSLM(TrainablePipe):
             self._list_unaligned(example, index, gold)
             pieces = shim_of(self.model).wordpieces([example.predicted])[0]
             for window in self._windows(pieces):
-                sequence = _mask_sequence(pieces, window, gold)
+                sequence = mask_sequence(pieces, window, gold)
                 counts += np.bincount(self.masking(sequence, generator), minlength=3)
         if not n_docs:
             raise ValueError(Errors.M033.format(name=self.name))
@@ -359,43 +356,26 @@ class MSLM(TrainablePipe):
         for index, (example, pieces) in enumerate(zip(examples, documents, strict=True)):
             gold = align_gold(example, self.spans_key)
             self._list_unaligned(example, index, gold)
+            self._check_labels(example, index, gold)
             for window in self._windows(pieces):
-                row = self._gold_row(example, index, pieces, window, gold)
+                row = gold_row(pieces, window, gold, self.labels)
                 if self.view == "clean" and not weights.mlm:
                     yield row  # a masked row would be read by no head
                     continue
-                sequence = _mask_sequence(pieces, window, gold)
-                yield from view_rows(
-                    self.view,
-                    row,
-                    partial(self.masking, sequence, generator),
-                    self.mask_probability,
-                    generator,
+                kinds = partial(self.masking, mask_sequence(pieces, window, gold), generator)
+                yield from view_rows(self.view, row, kinds, self.mask_probability, generator)
+
+    def _check_labels(self, example: Example, index: int, gold: Gold) -> None:
+        for mention in gold.mentions:
+            if mention.label not in self.labels:
+                doc = document_name(example.reference, index)
+                raise ValueError(
+                    Errors.M035.format(label=mention.label, doc=doc, labels=self.labels)
                 )
 
     def _windows(self, pieces: Pieces) -> list[Window]:
         attrs = self.model.attrs
         return split_windows(len(pieces.ids), attrs["window"], attrs["context"])
-
-    def _gold_row(
-        self, example: Example, index: int, pieces: Pieces, window: Window, gold: Gold
-    ) -> Row:
-        """A window with the tags of the tokens that it owns, and the mentions that begin there."""
-        ids = pieces.ids[window.start : window.end]
-        firsts = pieces.starts[pieces.tagged]
-        tags = gold.tags[pieces.tagged]
-        used = (firsts >= window.own_start) & (firsts < window.own_end) & (tags != MISSING)
-        mentions = []
-        for start, end, label in gold.mentions:
-            first, last = pieces.starts[start], pieces.starts[end]
-            if first < last and window.own_start <= first < window.own_end:
-                if label not in self.labels:
-                    doc = document_name(example.reference, index)
-                    raise ValueError(Errors.M035.format(label=label, doc=doc, labels=self.labels))
-                at = np.arange(first, min(last, window.end)) - window.start
-                mentions.append((at, self.labels.index(label)))
-        kinds = np.full(len(ids), UNMASKED, dtype=np.int8)
-        return Row(ids, kinds, firsts[used] - window.start, tags[used], mentions)
 
     def _learn(self, rows: list[Row], weights: Terms) -> Terms:
         """Forward, losses and backward, one padded batch at a time; returns the terms."""
@@ -436,8 +416,9 @@ class MSLM(TrainablePipe):
         """Each mention that was lost is named once: document, offsets, reason, no text."""
         doc = document_name(example.reference, index)
         for start, end, reason in gold.unaligned:
-            if (doc, start, end) not in self._listed:
-                self._listed.add((doc, start, end))
+            key = hash((example.reference.text, start, end))
+            if key not in self._listed:
+                self._listed.add(key)
                 logger.warning(Warnings.W023.format(doc=doc, start=start, end=end, reason=reason))
 
     # ---- saving ----
@@ -483,12 +464,6 @@ class MSLM(TrainablePipe):
         if FILES[0] in files and "model" not in exclude:
             shim_of(self.model).from_files(files)
         self._updates = 0
-
-
-def _mask_sequence(pieces: Pieces, window: Window, gold: Gold) -> MaskSequence:
-    mentions = np.array([(m.start, m.end) for m in gold.mentions], dtype=np.int64)
-    token_of = pieces.token_of[window.start : window.end]
-    return MaskSequence(token_of, mentions.reshape(-1, 2), pieces.words)
 
 
 def _dot(weights: Terms, terms: Terms) -> float:

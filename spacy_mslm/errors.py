@@ -156,18 +156,6 @@ class Errors:
     )
     M119 = "spaCy has no language {lang!r}. Use a code such as 'en', or 'xx' for any language."
     # ---- tokenizer and saving ----
-    M211 = (
-        "{where}: the file {name} is missing. The pipeline was not saved to the end, or files were "
-        "lost in copying: copy or save it again."
-    )
-    M212 = (
-        "{where}: the file {name} is not as it was written (its SHA-256 differs from the "
-        "manifest's). It was damaged or changed: copy it again from its source, or save it again."
-    )
-    M213 = (
-        "The weights of {names} are not all finite numbers, so nothing was saved to {path}. "
-        "Training went wrong before the first checkpoint: lower the learn rate."
-    )
     M206 = (
         "The logger's progress_bar is {got!r}, but must be one of: {expected}, or null for none. "
         "Set it in [training.logger]."
@@ -179,6 +167,18 @@ class Errors:
     M208 = (
         "The score {name!r} is of type {got}, not a number. Remove it from "
         "[training.score_weights], or set it to null there."
+    )
+    M211 = (
+        "{where}: the file {name} is missing. The pipeline was not saved to the end, or files were "
+        "lost in copying: copy or save it again."
+    )
+    M212 = (
+        "{where}: the file {name} is not as it was written (its SHA-256 differs from the "
+        "manifest's). It was damaged or changed: copy it again from its source, or save it again."
+    )
+    M213 = (
+        "The weights of {names} are not all finite numbers, so nothing was saved to {path}. "
+        "Training went wrong before the first checkpoint: lower the learn rate."
     )
 
 
@@ -229,11 +229,11 @@ class Warnings:
         "be predicted; one that is absent elsewhere is not evaluated."
     )
     # ---- tokenizer and saving ----
-    W213 = (
-        "The weights of {names} are not all finite numbers. They were not saved: {path} stays as "
-        "it was at the last good checkpoint."
-    )
     W201 = (
         "{count} lone surrogate(s) in a text were replaced by U+FFFD, at character offsets "
         "{offsets}. The text was decoded wrongly: read its file as UTF-8 with errors='replace'."
+    )
+    W213 = (
+        "The weights of {names} are not all finite numbers. They were not saved: {path} stays as "
+        "it was at the last good checkpoint."
     )

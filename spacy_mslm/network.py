@@ -76,9 +76,8 @@ class MSLMNetwork(nn.Module):
         }
         mlm = None
         if len(batch.mask_at) and self._mlm_head is None:
-            output = self.lm(**self._inputs(batch), output_hidden_states=True)
-            vectors = output.hidden_states[-1].flatten(0, 1)
-            mlm = output.logits.flatten(0, 1)[at["mask_at"]]
+            vectors, logits = self._encode_and_project(batch)
+            mlm = logits[at["mask_at"]]
         else:
             vectors = self.encode(batch)
             if self._mlm_head is not None and len(batch.mask_at):
@@ -93,6 +92,18 @@ class MSLMNetwork(nn.Module):
     def encode(self, batch: PaddedBatch) -> torch.Tensor:
         """(rows * width, hidden) token vectors, eq. 1."""
         return self.lm.base_model(**self._inputs(batch))[0].flatten(0, 1)
+
+    def _encode_and_project(self, batch: PaddedBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """For families without a head adapter: token vectors and all logits in one pass. The
+        vectors are caught on their way, since `hidden_states[-1]` is not the same in every family.
+        """
+        caught: list[torch.Tensor] = []
+        hook = self.lm.base_model.register_forward_hook(lambda *args: caught.append(args[2][0]))
+        try:
+            logits = self.lm(**self._inputs(batch)).logits
+        finally:
+            hook.remove()
+        return caught[0].flatten(0, 1), logits.flatten(0, 1)
 
     def detect(self, vectors: torch.Tensor) -> torch.Tensor:
         """(n, hidden) -> (n, 3) logits of B, I, O."""

@@ -90,7 +90,7 @@ def replace_file(path: Path, data: bytes) -> None:
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that takes the place of `path` in one step when the block ends well."""
-    path = path.absolute()
+    path = path.resolve()  # a link stays one: what it points to is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:

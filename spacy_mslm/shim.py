@@ -137,18 +137,21 @@ class MSLMShim(Shim):
             return
         if updates > 1:
             torch._foreach_div_(gradients, updates)
-        if not self._scaler.unscale(gradients):
-            if isinstance(optimizer, AdamW):
-                encoder = [p for n, p in named if n.startswith("lm.")]
-                heads = [p for n, p in named if not n.startswith("lm.")]
-                optimizer.step_network(self.id, encoder, heads)
-            else:
-                self._step_each(optimizer, named)
-        for _, parameter in named:
-            parameter.grad = None
+        try:
+            if not self._scaler.unscale(gradients):
+                if isinstance(optimizer, AdamW):
+                    encoder = [p for n, p in named if n.startswith("lm.")]
+                    heads = [p for n, p in named if not n.startswith("lm.")]
+                    optimizer.step_network(self.id, encoder, heads)
+                else:
+                    self._step_each(optimizer, named)
+        finally:  # also of a gradient that was refused
+            self.drop_gradients()
         self._scaler.update()
 
     def _step_each(self, optimizer: Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
+        if not all(bool(torch.isfinite(cast(torch.Tensor, p.grad)).all()) for _, p in named):
+            raise ValueError(Errors.M020)
         for name, parameter in named:
             weights, _ = optimizer(
                 (self.id, name),

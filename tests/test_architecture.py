@@ -1,0 +1,213 @@
+"""The shape of the package: what is registered, who imports whom, which messages there are, and
+what installing it asks for."""
+
+import ast
+import string
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, distribution
+from pathlib import Path
+
+import pytest
+import spacy
+from packaging.requirements import Requirement
+from spacy.language import Language
+
+from spacy_mslm import errors
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "spacy_mslm"
+METADATA = distribution("spacy-mslm")
+ENTRY_POINTS = list(METADATA.entry_points)
+FILES = sorted(PACKAGE.rglob("*.py"))
+TREES = {
+    "spacy_mslm." + ".".join(f.relative_to(PACKAGE).with_suffix("").parts): ast.parse(
+        f.read_text("utf8")
+    )
+    for f in FILES
+}
+
+
+# ---- entry points ----
+
+
+def test_the_installed_entry_points_are_those_of_setup_py() -> None:
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf8"))
+    (declared,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ENTRY_POINTS"
+    )
+    expected = {(group, line) for group, lines in declared.items() for line in lines}
+    installed = {(ep.group, f"{ep.name} = {ep.value}") for ep in ENTRY_POINTS}
+    assert installed == expected, "install the package again: pip install -e ."
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS, ids=lambda ep: f"{ep.group}:{ep.name}")
+def test_every_entry_point_is_found_by_its_registry(entry_point: EntryPoint) -> None:
+    loaded = entry_point.load()
+    kind = entry_point.group.split("_", maxsplit=1)[1]
+    if kind == "factories":
+        assert spacy.blank("en").has_factory(entry_point.name)
+        assert Language.get_factory_meta(entry_point.name).factory == entry_point.name
+    else:
+        assert spacy.registry.get(kind, entry_point.name) is loaded
+
+
+# ---- imports ----
+
+
+def imports(module: str) -> Iterator[str]:
+    """All modules that a module imports, absolute, wherever in it; those for types only are not
+    imported when it runs."""
+    package = module if module.endswith("__init__") else module.rpartition(".")[0]
+    package = package.removesuffix(".__init__")
+    nodes: list[ast.AST] = [TREES[module]]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        nodes.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(up if node.level else []), *([node.module] if node.module else [])])
+            yield from {
+                f"{base}.{alias.name}" if f"{base}.{alias.name}" in TREES else base
+                for alias in node.names
+            }
+
+
+GRAPH = {module: set(imports(module)) for module in TREES}
+OURS = {module: {other for other in GRAPH[module] if other in TREES} for module in TREES}
+
+
+def outside(name: str) -> set[str]:
+    """The packages that a module of ours imports, the standard library's left out."""
+    found = {module.partition(".")[0] for module in GRAPH[f"spacy_mslm.{name}"]}
+    return found - sys.stdlib_module_names - {"spacy_mslm"}
+
+
+def test_the_graph_is_read_right() -> None:
+    assert OURS["spacy_mslm.losses"] >= {"spacy_mslm.batches", "spacy_mslm.network"}
+    assert "spacy_mslm.cli.convert" in OURS["spacy_mslm.cli.__init__"]
+    assert "spacy" in outside("component") and "torch" in outside("network")
+
+
+@pytest.mark.parametrize("name", ["batches", "errors"])
+def test_carriers_know_nothing_of_ours(name: str) -> None:
+    assert OURS[f"spacy_mslm.{name}"] == set()
+    assert outside(name) <= {"numpy"}
+
+
+@pytest.mark.parametrize(
+    "name", ["windows", "masking", "views", "decoding", "mask_weights", "schedules"]
+)
+def test_steps_need_neither_torch_nor_spacy(name: str) -> None:
+    assert outside(name) <= {"numpy"}
+    assert OURS[f"spacy_mslm.{name}"] <= {"spacy_mslm.batches", "spacy_mslm.errors"}
+
+
+@pytest.mark.parametrize("name", ["network", "mlm_heads", "losses", "checkpoints"])
+def test_torch_code_knows_no_spacy(name: str) -> None:
+    assert outside(name) <= {"numpy", "torch", "transformers", "tokenizers"}
+
+
+def test_nothing_imports_the_command_line() -> None:
+    for module, others in OURS.items():
+        if not module.startswith("spacy_mslm.cli"):
+            assert not [other for other in others if other.startswith("spacy_mslm.cli")], module
+
+
+def test_the_command_line_starts_without_anything_heavy() -> None:
+    code = (
+        "import sys, spacy.cli; before = set(sys.modules); import spacy_mslm.cli; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    new = set(result.stdout.split())
+    assert "spacy_mslm" in new
+    assert not new & {"torch", "transformers", "tokenizers", "matplotlib", "ray"}
+
+
+def test_imports_have_no_cycle() -> None:
+    left = dict(OURS)
+    while left:
+        leaves = [module for module, others in left.items() if not others & left.keys()]
+        assert leaves, f"a cycle among {sorted(left)}"
+        for module in leaves:
+            del left[module]
+
+
+# ---- messages ----
+
+
+DEFINED = {
+    name: {code: text for code, text in vars(getattr(errors, name)).items() if code[0] != "_"}
+    for name in ("Errors", "Warnings")
+}
+
+
+def uses() -> Iterator[tuple[str, str, str, set[str] | None]]:
+    """Every `Errors.Mxxx` and `Warnings.Wxxx`: module, class, code, keywords of its `.format`."""
+    for module, tree in TREES.items():
+        calls = {
+            id(node.func.value): {str(keyword.arg) for keyword in node.keywords}
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "format"
+            and not node.args
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in DEFINED:
+                yield module, ast.unparse(node.value), node.attr, calls.get(id(node))
+
+
+def test_every_message_is_used_and_every_used_one_is_there() -> None:
+    used = {(name, code) for _, name, code, _ in uses()}
+    assert used == {(name, code) for name, messages in DEFINED.items() for code in messages}
+
+
+def test_every_message_gets_the_values_it_names() -> None:
+    for module, name, code, keywords in uses():
+        fields = {
+            field for _, field, _, _ in string.Formatter().parse(DEFINED[name][code]) if field
+        }
+        # A message without values may stand for itself.
+        assert (keywords or set()) == fields, f"{module}: {name}.{code}"
+
+
+@pytest.mark.parametrize(("name", "letter"), [("Errors", "M"), ("Warnings", "W")])
+def test_codes_are_unique_and_in_order(name: str, letter: str) -> None:
+    (body,) = (
+        node.body
+        for node in TREES["spacy_mslm.errors"].body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    codes = [ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)]
+    assert codes == sorted(set(codes))
+    assert all(code[0] == letter and code[1:].isdigit() and len(code) == 4 for code in codes)
+
+
+# ---- metadata ----
+
+
+def test_the_base_install_is_small_and_pins_no_numpy() -> None:
+    requirements = [Requirement(line) for line in METADATA.requires or []]
+    base = {r.name for r in requirements if "extra" not in str(r.marker)}
+    assert base == {"spacy", "spacy-transformers", "thinc", "torch", "transformers", "typer"}
+    # Other extras, too, must not bring the old numpy along.
+    weak = [r for r in requirements if r.name == "scispacy"]
+    assert weak and all("weak" in str(r.marker) or "all" in str(r.marker) for r in weak)
+
+
+def test_metadata_tells_licence_and_python() -> None:
+    assert "MIT" in (METADATA.metadata["License"], METADATA.metadata["License-Expression"])
+    assert (ROOT / "LICENSE").read_text(encoding="utf8").startswith("MIT License")
+    assert set(METADATA.metadata["Requires-Python"].split(",")) == {">=3.10", "<3.13"}
+    assert METADATA.version == sys.modules["spacy_mslm"].__version__
