@@ -55,11 +55,7 @@ def _gold(docs: list[Doc]) -> list[set[Key]]:
 
 def _predict(nlp: Language, docs: list[Doc], offset: int = 0) -> list[set[Key]]:
     return [
-        {
-            (e.start - offset, e.end - offset, e.label_)
-            for e in doc.ents
-            if e.start >= offset
-        }
+        {(e.start - offset, e.end - offset, e.label_) for e in doc.ents if e.start >= offset}
         for doc in nlp.pipe(docs)
     ]
 

@@ -85,7 +85,9 @@ def score_run(folder: Path, test: Path) -> None:
 
 
 def report(
-    output: Annotated[Path | None, typer.Argument(help="Folder of runs; else the stored ones")] = None,
+    output: Annotated[
+        Path | None, typer.Argument(help="Folder of runs; else the stored ones")
+    ] = None,
 ) -> None:
     """Print the table; with a folder, first store its results next to this script."""
     if output is not None:

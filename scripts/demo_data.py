@@ -11,12 +11,42 @@ import random
 import sys
 from pathlib import Path
 
-HEADS = "failure stenosis carcinoma fibrosis oedema infarction neuropathy abscess".split()
-SITES = "renal hepatic cardiac gastric pulmonary retinal aortic spinal".split()
-GRADES = "acute chronic severe mild recurrent bilateral".split()
-PLAIN = "asthma diabetes hypertension anaemia sepsis migraine psoriasis gout epilepsy".split()
-STEMS = "amoxi flucon meto ator cef riva dapa ome tace losa".split()
-ENDINGS = "cillin azole prolol vastatin triaxone roxaban gliflozin prazole tidine sartan".split()
+HEADS = [
+    "failure",
+    "stenosis",
+    "carcinoma",
+    "fibrosis",
+    "oedema",
+    "infarction",
+    "neuropathy",
+    "abscess",
+]
+SITES = ["renal", "hepatic", "cardiac", "gastric", "pulmonary", "retinal", "aortic", "spinal"]
+GRADES = ["acute", "chronic", "severe", "mild", "recurrent", "bilateral"]
+PLAIN = [
+    "asthma",
+    "diabetes",
+    "hypertension",
+    "anaemia",
+    "sepsis",
+    "migraine",
+    "psoriasis",
+    "gout",
+    "epilepsy",
+]
+STEMS = ["amoxi", "flucon", "meto", "ator", "cef", "riva", "dapa", "ome", "tace", "losa"]
+ENDINGS = [
+    "cillin",
+    "azole",
+    "prolol",
+    "vastatin",
+    "triaxone",
+    "roxaban",
+    "gliflozin",
+    "prazole",
+    "tidine",
+    "sartan",
+]
 TEMPLATES = [
     "The patient was admitted with {D} .",
     "She has a history of {D} and {D} .",

@@ -1,6 +1,6 @@
 """Load a pipeline and print what it finds in a text, with confidences.
 
-    python scripts/show_entities.py training/demo/model-best "She was given amoxicillin."
+python scripts/show_entities.py training/demo/model-best "She was given amoxicillin."
 """
 
 import sys

@@ -28,13 +28,14 @@ from .batches import (
 )
 from .collate import batch_by_padded_size, pad_rows
 from .errors import Errors, Warnings
+from .files import replace_file
 from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeighting, MaskWeights
 from .masking import Masking
 from .model import MSLMModel, shim_of
 from .prediction import predict_entities
-from .saving import add_manifest, check_manifest, replace_file
+from .saving import add_manifest, check_manifest
 from .schedules import FloatOrSchedule, StepSchedule
 from .shim import FILES
 from .views import View, gold_row, mask_sequence, view_rows

@@ -154,7 +154,6 @@ class Errors:
         "The output {path} does not fit the input: an IOB file is converted to a file that ends in "
         "'.spacy', a folder to a folder. Give another output."
     )
-    M119 = "spaCy has no language {lang!r}. Use a code such as 'en', or 'xx' for any language."
     # ---- tokenizer and saving ----
     M206 = (
         "The logger's progress_bar is {got!r}, but must be one of: {expected}, or null for none. "

@@ -6,17 +6,10 @@ text in them.
 and swaps the two.
 """
 
-import contextlib
 import copy
-import ctypes
-import errno
 import hashlib
 import json
 import logging
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +19,7 @@ from spacy.language import Language
 from spacy.util import get_lang_class
 
 from .errors import Errors, Warnings
+from .files import replaced_folder
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -66,86 +60,6 @@ def check_manifest(read: Callable[[str], bytes | None], where: str) -> dict[str,
             raise ValueError(Errors.M212.format(where=where, name=name))
         files[name] = content
     return files
-
-
-# ---- files and folders ----
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, then rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-@contextlib.contextmanager
-def replaced_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `path` in one step when the block ends well."""
-    path = path.resolve()  # a link stays one: what it points to is replaced
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        os.chmod(temporary, 0o777 & ~_umask())
-        yield temporary
-        _sync(temporary)
-        if path.exists():
-            _exchange(temporary, path)
-        else:
-            os.rename(temporary, path)
-        _sync_entry(path.parent)
-    finally:
-        # What is left here: the old folder after an exchange, or a new one that was not finished.
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders: at once where the system can (Linux), else by two renames with a moment
-    between them in which `old` is gone."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-        if hasattr(libc, "renameat2"):
-            paths = os.fsencode(new), os.fsencode(old)
-            if libc.renameat2(at_cwd, paths[0], at_cwd, paths[1], exchange) == 0:
-                return
-            if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS):
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), str(old))
-    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}.")) / old.name
-    os.rename(old, aside)
-    os.rename(new, old)
-    shutil.rmtree(aside.parent, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            _sync_entry(Path(root) / name)
-        _sync_entry(Path(root))
-
-
-def _sync_entry(path: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 # ---- pipelines ----

@@ -2,7 +2,7 @@
 any such generator for the value at a step."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 
 from .errors import Errors
 
@@ -22,10 +22,17 @@ def fade(start: float, stop: float, total_steps: int, until: float = 1.0) -> Ite
         step += 1
 
 
-def warmup_decay(rate: float, total_steps: int, warmup: float = 0.1) -> Iterator[float]:
+def warmup_decay(rate: float, total_steps: int | str, warmup: float = 0.1) -> Iterator[float]:
     """`spacy_mslm.warmup_decay.v1`: straight up from 0 to `rate` over the first `warmup` (a share)
     of `total_steps`, then straight down to 0 at the last. Shares, unlike the numbers of steps that
-    thinc's `warmup_linear.v1` takes, stay right when `--training.max_steps` is overridden."""
+    thinc's `warmup_linear.v1` takes, stay right when `--training.max_steps` is overridden.
+
+    `nlp.resume_training()` hands over `"${training.max_steps}"` as it stands in the config, and has
+    no length: there the rate is constant.
+    """
+    if isinstance(total_steps, str):
+        yield from repeat(rate)
+        return
     _check_total(total_steps)
     rise = max(1.0, warmup * total_steps)
     step = 0

@@ -28,9 +28,10 @@ from spacy.util import load_config
 from thinc.api import Adam
 
 from spacy_mslm.component import MSLM
+from spacy_mslm.files import replaced_folder
 from spacy_mslm.model import shim_of
 from spacy_mslm.optimizer import make_adamw
-from spacy_mslm.saving import MANIFEST, add_manifest, replaced_folder, safe_save
+from spacy_mslm.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.schedules import StepSchedule
 from spacy_mslm.shim import FILES
 

@@ -1,6 +1,5 @@
 """`python -m spacy mslm convert`: IOB files -> `.spacy` files."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,7 +45,6 @@ def convert_cli(
             metavar="OUTPUT", help=".spacy file, or folder for train.spacy, dev.spacy, test.spacy"
         ),
     ],
-    lang: Annotated[str, typer.Option(help="Language code")] = "en",
     scheme: Annotated[str, typer.Option(help="auto, iob1, iob2 or bioes (for BILOU too)")] = "auto",
     limit: Annotated[
         int, typer.Option(min=0, help="First N sentences (of a folder: of train); 0 for all")
@@ -67,7 +65,6 @@ def convert_cli(
         splits = convert(
             input_path,
             output_path,
-            lang=lang,
             scheme=scheme,
             limit=limit,
             seed=seed,
@@ -90,7 +87,6 @@ def convert(
     input_path: Path,
     output_path: Path,
     *,
-    lang: str = "en",
     scheme: str = "auto",
     limit: int = 0,
     seed: int | None = None,
@@ -98,14 +94,16 @@ def convert(
 ) -> list[Split]:
     """Convert a file, or the splits of a folder, and write the result when all of it is read.
 
-    lang: Language of the vocabulary that the documents are made with.
     scheme, limit, seed: As in `readers.make_iob_reader`. Of a folder, limit and seed concern train
         only: the other splits stay comparable with published figures.
     n_sents: Consecutive sentences to join into one document, with their starts marked.
     """
+    from spacy.vocab import Vocab
+
+    from ..files import replace_file
     from ..readers import duplicate_warning, read_iob, select, text_key
 
-    vocab = make_vocab(lang)
+    vocab = Vocab()
     splits: list[Split] = []
     train_keys: set[bytes] = set()
     for name, source, target in find_files(input_path, output_path):
@@ -123,7 +121,7 @@ def convert(
         splits.append(split)
     for split in splits:
         split.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(split.output, split.data)
+        replace_file(split.output, split.data)
     return splits
 
 
@@ -151,17 +149,6 @@ def find_files(input_path: Path, output_path: Path) -> list[tuple[str, Path, Pat
         expected = f"{', '.join(all_stems)} ({', '.join(SUFFIXES)})"
         raise ValueError(Errors.M116.format(path=input_path, expected=expected))
     return files
-
-
-def make_vocab(lang: str) -> "Vocab":
-    """The vocabulary of a language. `spacy.blank` would import every component, and torch."""
-    from spacy.util import get_lang_class
-    from spacy.vocab import create_vocab
-
-    try:
-        return create_vocab(lang, get_lang_class(lang).Defaults)
-    except ImportError:
-        raise ValueError(Errors.M119.format(lang=lang)) from None
 
 
 def convert_sentences(
@@ -199,17 +186,3 @@ def split_warnings(splits: list[Split]) -> list[str]:
         labels = "; ".join(f"{s.name}: {', '.join(sorted(s.labels)) or 'none'}" for s in splits)
         warnings.append(Warnings.W103.format(labels=labels))
     return warnings
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that, whenever the process or the machine dies, the old or the new one is
-    there. The temporary name lies in the same folder, as a rename is atomic only there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
