@@ -395,6 +395,7 @@ class MSLM(TrainablePipe):
             for term, value in terms._asdict().items():
                 if not np.isfinite(value):
                     shim_of(self.model).drop_gradients()
+                    self._updates = 0
                     raise ValueError(
                         Errors.M036.format(term=f"{self.name}_{term}", step=self.cfg["step"])
                     )
@@ -408,9 +409,9 @@ class MSLM(TrainablePipe):
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Step the optimiser with what the updates since the last step have gathered."""
-        if self._updates:
-            shim_of(self.model).finish_update(sgd, updates=self._updates)
-            self._updates = 0
+        updates, self._updates = self._updates, 0
+        if updates:
+            shim_of(self.model).finish_update(sgd, updates)
             self.cfg["step"] += 1
 
     def _list_unaligned(self, example: Example, index: int, gold: Gold) -> None:
@@ -457,13 +458,13 @@ class MSLM(TrainablePipe):
         return files
 
     def _load(self, files: dict[str, bytes], exclude: Iterable[str]) -> None:
+        if FILES[0] in files and "model" not in exclude:
+            shim_of(self.model).from_files(files)
         if "cfg" in files and "cfg" not in exclude:
             self.cfg.update(json.loads(files["cfg"]))
             for label in self.labels:
                 self.vocab.strings.add(label)
             self.model.set_dim("nO", len(self.labels), force=True)
-        if FILES[0] in files and "model" not in exclude:
-            shim_of(self.model).from_files(files)
         self._updates = 0
 
 

@@ -7,6 +7,7 @@ whole set. That is micro recall, so false alarms do not lower it: read it beside
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from spacy.scorer import PRFScore
@@ -45,46 +46,47 @@ def make_entity_scorer(spans_key: str | None = None) -> Callable[..., dict[str, 
     - `mslm_counts`: gold and predicted mentions, exact and boundary matches, documents in all and
       those of them that were skipped because the reference has no annotation.
     """
+    return partial(_score, spans_key)
+
+
+def _score(spans_key: str | None, examples: Iterable[Example], /, **cfg: Any) -> dict[str, Any]:
+    """Not a closure: a pipe goes to the worker processes of `nlp.pipe` in a pickle."""
     attr = "ents" if spans_key is None else f"spans_{spans_key}"
-
-    def score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
-        per_type: dict[str, PRFScore] = defaultdict(PRFScore)
-        boundary = PRFScore()
-        located = docs = skipped = 0
-        for example in examples:
-            docs += 1
-            mentions = _ents(example) if spans_key is None else _spans(example, spans_key)
-            if mentions is None:
-                skipped += 1
-                continue
-            _count_exact(mentions, per_type)
-            places = {mention[1:] for mention in mentions.predicted}
-            boundary.score_set(places, {mention[1:] for mention in mentions.gold})
-            located += sum(mention[1:] in places for mention in mentions.gold)
-        exact = sum(per_type.values(), PRFScore())
-        of_gold = [prf for prf in per_type.values() if prf.tp + prf.fn]
-        micro, place = _rates(exact), _rates(boundary)
-        scores: dict[str, Any] = {
-            **{f"{attr}_{rate}": micro[rate] for rate in "prf"},
-            f"{attr}_per_type": (
-                {label: prf.to_dict() for label, prf in per_type.items()} if len(exact) else None
-            ),
-            "mslm_em": micro["r"],
-            **{f"mslm_macro_{rate}": _mean(of_gold, rate) for rate in "prf"},
-            **{f"mslm_boundary_{rate}": place[rate] for rate in "prf"},
-            "mslm_type_acc": exact.tp / located if located else None,
-            "mslm_counts": {
-                "gold": exact.tp + exact.fn,
-                "predicted": exact.tp + exact.fp,
-                "exact": exact.tp,
-                "boundary": boundary.tp,
-                "docs": docs,
-                "docs_without_annotation": skipped,
-            },
-        }
-        return scores
-
-    return score
+    per_type: dict[str, PRFScore] = defaultdict(PRFScore)
+    boundary = PRFScore()
+    located = docs = skipped = 0
+    for example in examples:
+        docs += 1
+        mentions = _ents(example) if spans_key is None else _spans(example, spans_key)
+        if mentions is None:
+            skipped += 1
+            continue
+        _count_exact(mentions, per_type)
+        places = {mention[1:] for mention in mentions.predicted}
+        boundary.score_set(places, {mention[1:] for mention in mentions.gold})
+        located += sum(mention[1:] in places for mention in mentions.gold)
+    exact = sum(per_type.values(), PRFScore())
+    of_gold = [prf for prf in per_type.values() if prf.tp + prf.fn]
+    micro, place = _rates(exact), _rates(boundary)
+    scores: dict[str, Any] = {
+        **{f"{attr}_{rate}": micro[rate] for rate in "prf"},
+        f"{attr}_per_type": (
+            {label: prf.to_dict() for label, prf in per_type.items()} if len(exact) else None
+        ),
+        "mslm_em": micro["r"],
+        **{f"mslm_macro_{rate}": _mean(of_gold, rate) for rate in "prf"},
+        **{f"mslm_boundary_{rate}": place[rate] for rate in "prf"},
+        "mslm_type_acc": exact.tp / located if located else None,
+        "mslm_counts": {
+            "gold": exact.tp + exact.fn,
+            "predicted": exact.tp + exact.fp,
+            "exact": exact.tp,
+            "boundary": boundary.tp,
+            "docs": docs,
+            "docs_without_annotation": skipped,
+        },
+    }
+    return scores
 
 
 def _ents(example: Example) -> Mentions | None:

@@ -28,7 +28,7 @@ def trained(make_nlp):
     return nlp
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_threads_agree_with_one(trained):
     expected = {text: answers([trained(text)]) for text in SENTENCES}
 

@@ -257,7 +257,7 @@ def _save_for_ever(pipelines: list[Language], path: Path, saved: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
     """kill -9 at random moments while two pipelines take turns at one path."""
     pipelines = []
