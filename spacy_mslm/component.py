@@ -27,6 +27,7 @@ from .batches import (
     Window,
 )
 from .collate import batch_by_padded_size, pad_rows
+from .decoding import count_transitions, transition_scores
 from .errors import Errors, Warnings
 from .files import replace_file
 from .gold import align_gold, document_name
@@ -49,6 +50,7 @@ view = "clean"
 mask_probability = 0.5
 spans_key = null
 token_probabilities = false
+transition_weight = 0.5
 batch_pieces = 4096
 max_unaligned = 0.05
 seed = 0
@@ -111,6 +113,7 @@ def make_mslm(
     mask_probability: float,
     spans_key: str | None,
     token_probabilities: bool,
+    transition_weight: float,
     batch_pieces: int,
     max_unaligned: float,
     seed: int,
@@ -128,6 +131,8 @@ def make_mslm(
     spans_key: write `doc.spans[spans_key]` in place of `doc.ents`.
     token_probabilities: also keep each token's probabilities of B, I, O in
         `doc._.bio_probabilities`, (tokens, 3).
+    transition_weight: how much decoding heeds which tag follows which in the training set; at 0,
+        only that I never follows O.
     batch_pieces: the most padded wordpieces that go through the encoder at once.
     max_unaligned: the largest share of gold mentions that may not fit the tokens.
     seed: of the masks.
@@ -143,6 +148,7 @@ def make_mslm(
         mask_probability=mask_probability,
         spans_key=spans_key,
         token_probabilities=token_probabilities,
+        transition_weight=transition_weight,
         batch_pieces=batch_pieces,
         max_unaligned=max_unaligned,
         seed=seed,
@@ -167,6 +173,7 @@ class MSLM(TrainablePipe):
         mask_probability: float = 0.5,
         spans_key: str | None = None,
         token_probabilities: bool = False,
+        transition_weight: float = 0.5,
         batch_pieces: int = 4096,
         max_unaligned: float = 0.05,
         seed: int = 0,
@@ -190,12 +197,18 @@ class MSLM(TrainablePipe):
         self.mask_probability = mask_probability
         self.spans_key = spans_key
         self.token_probabilities = token_probabilities
+        self.transition_weight = transition_weight
         self.batch_pieces = batch_pieces
         self.max_unaligned = max_unaligned
         self.seed = seed
         self.scorer = scorer
         # What is learnt or counted, and saved: the rest comes from the config.
-        self.cfg: dict[str, Any] = {"labels": [], "mask_weights": None, "step": 0}
+        self.cfg: dict[str, Any] = {
+            "labels": [],
+            "mask_weights": None,
+            "transitions": None,
+            "step": 0,
+        }
         self._updates = 0  # since the last optimiser step
         self._listed: set[int] = set()  # unaligned mentions that were named already
 
@@ -227,7 +240,9 @@ class MSLM(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Entities with confidences, and tag probabilities, for each document."""
         documents = shim_of(self.model).wordpieces(list(docs))
-        return predict_entities(self.model, documents, self.batch_pieces)
+        counts = np.array(self.cfg["transitions"] or 0)
+        transitions = transition_scores(counts, self.transition_weight)
+        return predict_entities(self.model, documents, self.batch_pieces, transitions)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write entities. Those already set on a Doc stay, as with spaCy's own recognizer: what
@@ -264,7 +279,7 @@ class MSLM(TrainablePipe):
         """Load the encoder, take the labels from the data (or as given), list the gold that cannot
         be aligned, and weigh the masks by how many there are of each kind in the data."""
         validate_get_examples(get_examples, "MSLM.initialize")
-        self.cfg.update(labels=[], mask_weights=None, step=0)
+        self.cfg.update(labels=[], mask_weights=None, transitions=None, step=0)
         self._updates = 0
         self._listed.clear()
         # Everything that can be wrong with the data is found before the slow part.
@@ -287,8 +302,10 @@ class MSLM(TrainablePipe):
         return (span.label_ for span in spans or () if span.label_)
 
     def _survey(self, examples: Iterable[Example]) -> None:
-        """One pass over the training set: count masked pieces (eq. 2) and unaligned gold."""
+        """One pass over the training set: count masked pieces (eq. 2), which tag follows which,
+        and unaligned gold."""
         counts = np.zeros(3, dtype=np.int64)
+        transitions = np.zeros((3, 3), dtype=np.int64)
         generator = np.random.default_rng([self.seed])
         n_docs = n_mentions = n_unaligned = 0
         for index, example in enumerate(examples):
@@ -298,6 +315,7 @@ class MSLM(TrainablePipe):
             n_unaligned += len(gold.unaligned)
             self._list_unaligned(example, index, gold)
             pieces = shim_of(self.model).wordpieces([example.predicted])[0]
+            transitions += count_transitions(gold.tags[pieces.tagged])
             for window in self._windows(pieces):
                 sequence = mask_sequence(pieces, window, gold)
                 counts += np.bincount(self.masking(sequence, generator), minlength=3)
@@ -313,6 +331,7 @@ class MSLM(TrainablePipe):
         n_blm, n_elm = int(counts[BLM]), int(counts[ELM])
         weights = self.mask_weighting(n_blm, n_elm)
         self.cfg["mask_weights"] = weights._asdict()
+        self.cfg["transitions"] = transitions.tolist()
         if n_blm + n_elm:
             logger.info(
                 "Mask weights: ELM %.3f, BLM %.3f (%d and %d masked pieces)",

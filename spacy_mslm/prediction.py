@@ -22,18 +22,19 @@ GROUP_PIECES = 32_768
 
 
 def predict_entities(
-    model: MSLMModel, documents: Sequence[Pieces], batch_pieces: int
+    model: MSLMModel, documents: Sequence[Pieces], batch_pieces: int, transitions: np.ndarray
 ) -> list[Prediction]:
     """Entities of each document, in order.
 
     batch_pieces: the most padded pieces that go through the encoder at once.
+    transitions: (3, 3) scores of one tag after another.
     """
     shim = shim_of(model)
     predictions: list[Prediction] = []
     with shim.inference() as network:
         for group in _groups(documents):
             vectors = _encode(model, network, shim.wordpieces, group, batch_pieces)
-            predictions.extend(_read_heads(network, group, vectors))
+            predictions.extend(_read_heads(network, group, vectors, transitions))
     return predictions
 
 
@@ -83,7 +84,7 @@ def _encode(
 
 
 def _read_heads(
-    network: MSLMNetwork, group: list[Pieces], vectors: torch.Tensor
+    network: MSLMNetwork, group: list[Pieces], vectors: torch.Tensor, transitions: np.ndarray
 ) -> list[Prediction]:
     """Detection on every token's first piece, decoding, then classification of what was found."""
     firsts, offset = [], 0
@@ -99,7 +100,8 @@ def _read_heads(
         tokens = pieces.tagged
         probabilities = bio[start : start + len(tokens)]
         # Without a type to give it, a mention cannot be named: an untrained pipe finds none.
-        spans, confidences = _find_spans(probabilities if network.types else probabilities[:0])
+        visible = probabilities if network.types else probabilities[:0]
+        spans, confidences = _find_spans(visible, transitions)
         # Tokens without pieces are passed over: a mention goes on across a line break.
         ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
         found.append((ranges, confidences))
@@ -121,11 +123,13 @@ def _read_heads(
     return predictions
 
 
-def _find_spans(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _find_spans(
+    probabilities: np.ndarray, transitions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(tokens, 3) -> (spans, 2) and (spans,) products of their tokens' tag probabilities."""
     if not len(probabilities):
         return no_ints(0, 2), np.zeros(0)
-    tags = decode_bio(probabilities)
+    tags = decode_bio(probabilities, transitions)
     spans = bio_spans(tags)
     logs = np.log(np.maximum(probabilities[np.arange(len(tags)), tags], 1e-30), dtype=np.float64)
     sums = np.concatenate([[0.0], np.cumsum(np.where(tags == O, 0.0, logs))])

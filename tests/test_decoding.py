@@ -1,32 +1,40 @@
-"""Constrained decoding gives the best legal sequence, and only legal ones."""
+"""Decoding gives the best legal sequence, and only legal ones."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_mslm.batches import B, I, O
-from spacy_mslm.decoding import bio_spans, decode_bio
+from spacy_mslm.batches import MISSING, B, I, O
+from spacy_mslm.decoding import bio_spans, count_transitions, decode_bio, transition_scores
 from spacy_mslm.prediction import _find_spans
+
+LEGAL = transition_scores(np.zeros((3, 3), dtype=np.int64), weight=0.5)
 
 
 def legal(tags) -> bool:
-    return all(not (t == I and before == O) for before, t in zip((O, *tags), tags, strict=False))
+    return all(not (t == I and before == O) for before, t in pairwise((O, *tags)))
 
 
 probabilities = st.lists(
     st.lists(st.floats(0.01, 1), min_size=3, max_size=3), min_size=1, max_size=6
 ).map(lambda rows: np.array(rows) / np.array(rows).sum(axis=1, keepdims=True))
+counts = st.lists(st.integers(0, 1000), min_size=9, max_size=9).map(
+    lambda values: np.array(values).reshape(3, 3)
+)
 
 
-@given(probabilities)
-def test_viterbi_finds_the_best_legal_sequence(p):
-    tags = decode_bio(p)
+@given(probabilities, counts, st.sampled_from([0.0, 0.5, 1.0]))
+def test_viterbi_finds_the_best_legal_sequence(p, counts, weight):
+    transitions = transition_scores(counts, weight)
+    tags = decode_bio(p, transitions)
     assert legal(tags)
 
     def score(sequence):
-        return float(np.log(p[np.arange(len(p)), list(sequence)]).sum())
+        emitted = np.log(p[np.arange(len(p)), list(sequence)]).sum()
+        return float(emitted + sum(transitions[a, b] for a, b in pairwise(sequence)))
 
     best = max(score(s) for s in product((B, I, O), repeat=len(p)) if legal(s))
     assert abs(score(tags) - best) < 1e-9
@@ -35,7 +43,27 @@ def test_viterbi_finds_the_best_legal_sequence(p):
 def test_an_inside_after_outside_is_mended():
     # Greedily O I: P(B I) = 0.4 * 0.9 beats P(O B) = 0.6 * 0.05 and P(O O) = 0.6 * 0.05.
     p = np.array([[0.4, 0.0, 0.6], [0.05, 0.9, 0.05]])
-    assert decode_bio(p).tolist() == [B, I]
+    assert decode_bio(p, LEGAL).tolist() == [B, I]
+
+
+def test_transitions_by_hand():
+    # B I O O B: B-I, I-O, O-O, O-B; the missing token parts what is around it.
+    tags = np.array([B, I, O, O, B, MISSING, B])
+    counts = count_transitions(tags)
+    assert counts.tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 1]]
+    # frequency of B: (1 + 1) / (4 + 3) = 2/7; P(B | B) = (0 + 10 * 2/7) / (1 + 10) = 20/77
+    scores = transition_scores(counts, weight=0.5)
+    assert scores[B, B] == pytest.approx(0.5 * np.log(20 / 77 / (2 / 7)))
+    assert scores[O, I] == -np.inf
+
+
+def test_a_mention_is_not_broken_where_mentions_never_adjoin():
+    never = np.array([[0, 1400, 1000], [0, 1600, 1400], [2200, 0, 53000]])
+    often = np.array([[900, 1400, 100], [900, 1600, 500], [1200, 0, 53000]])
+    p = np.array([[0.9, 0.05, 0.05], [0.55, 0.4, 0.05]])
+    assert decode_bio(p, transition_scores(never, 0.5)).tolist() == [B, I]
+    assert decode_bio(p, transition_scores(often, 0.5)).tolist() == [B, B]
+    assert decode_bio(p, transition_scores(never, 0.0)).tolist() == [B, B]
 
 
 def test_spans():
@@ -46,6 +74,6 @@ def test_spans():
 
 def test_confidence_is_the_product_of_tag_probabilities():
     p = np.array([[0.8, 0.1, 0.1], [0.3, 0.5, 0.2], [0.1, 0.1, 0.8]])
-    spans, confidences = _find_spans(p)
+    spans, confidences = _find_spans(p, LEGAL)
     assert spans.tolist() == [[0, 2]]
     assert abs(confidences[0] - 0.4) < 1e-6
