@@ -37,15 +37,12 @@ class Pieces:
     ids: np.ndarray  # (pieces,) vocabulary ids
     token_of: np.ndarray  # (pieces,) token index, non-decreasing
     words: list[str]  # the tokens' texts
+    sentences: np.ndarray  # (sentences,) the first token of each, 0 first
 
     starts: np.ndarray = field(init=False)  # (tokens + 1,)
 
     def __post_init__(self) -> None:
         self.starts = np.searchsorted(self.token_of, np.arange(len(self.words) + 1))
-
-    @classmethod
-    def empty(cls) -> "Pieces":
-        return cls(no_ints(), no_ints(), [])
 
     @property
     def tagged(self) -> np.ndarray:

@@ -21,10 +21,8 @@ from .batches import (
     ELM,
     Gold,
     PaddedBatch,
-    Pieces,
     Prediction,
     Row,
-    Window,
 )
 from .collate import batch_by_padded_size, pad_rows
 from .decoding import count_transitions, transition_scores
@@ -34,13 +32,12 @@ from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeighting, MaskWeights
 from .masking import Masking
-from .model import MSLMModel, shim_of
+from .model import MSLMModel, document_windows, shim_of
 from .prediction import predict_entities
 from .saving import add_manifest, check_manifest
 from .schedules import FloatOrSchedule, StepSchedule
 from .shim import FILES
 from .views import View, gold_row, mask_sequence, view_rows
-from .windows import split_windows
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -60,6 +57,7 @@ seed = 0
 encoder = "dmis-lab/biobert-base-cased-v1.2"
 window = 256
 context = 32
+split_sentences = true
 detection_size = 100
 classification_size = 100
 mixed_precision = false
@@ -316,7 +314,7 @@ class MSLM(TrainablePipe):
             self._list_unaligned(example, index, gold)
             pieces = shim_of(self.model).wordpieces([example.predicted])[0]
             transitions += count_transitions(gold.tags[pieces.tagged])
-            for window in self._windows(pieces):
+            for window in document_windows(self.model, pieces):
                 sequence = mask_sequence(pieces, window, gold)
                 counts += np.bincount(self.masking(sequence, generator), minlength=3)
         if not n_docs:
@@ -377,7 +375,7 @@ class MSLM(TrainablePipe):
             gold = align_gold(example, self.spans_key)
             self._list_unaligned(example, index, gold)
             self._check_labels(example, index, gold)
-            for window in self._windows(pieces):
+            for window in document_windows(self.model, pieces):
                 row = gold_row(pieces, window, gold, self.labels)
                 if self.view == "clean" and not weights.mlm:
                     yield row  # a masked row would be read by no head
@@ -392,10 +390,6 @@ class MSLM(TrainablePipe):
                 raise ValueError(
                     Errors.M035.format(label=mention.label, doc=doc, labels=self.labels)
                 )
-
-    def _windows(self, pieces: Pieces) -> list[Window]:
-        attrs = self.model.attrs
-        return split_windows(len(pieces.ids), attrs["window"], attrs["context"])
 
     def _learn(self, rows: list[Row], weights: Terms) -> Terms:
         """Forward, losses and backward, one padded batch at a time; returns the terms."""

@@ -5,11 +5,12 @@ from typing import Any, cast
 
 from thinc.api import Model
 
-from .batches import PaddedBatch
+from .batches import PaddedBatch, Pieces, Window
 from .checkpoints import load_checkpoint
 from .errors import Errors
 from .network import HeadOutputs, MSLMNetwork
 from .shim import MSLMShim
+from .windows import cover
 
 MSLMModel = Model[PaddedBatch, HeadOutputs]
 
@@ -19,6 +20,7 @@ def build_mslm_v1(
     *,
     window: int = 256,
     context: int = 32,
+    split_sentences: bool = True,
     detection_size: int = 100,
     classification_size: int = 100,
     mixed_precision: bool = False,
@@ -29,7 +31,9 @@ def build_mslm_v1(
     encoder: a Hugging Face checkpoint, hub name or local folder.
     window: the most pieces of text that go through the encoder at once (at most what the
         encoder has positions for, less its special pieces).
-    context: the fewest pieces seen on either side of a predicted one, but at a document's edge.
+    context: the fewest pieces seen on either side of a predicted one, but at an edge.
+    split_sentences: whether windows end at sentences (the Doc's own, else by rule); otherwise they
+        run across the whole document. A model should be used as it was trained.
     detection_size, classification_size: k and d, the sizes of the trainable vectors W_ed (eq. 7)
         and W_ec (eq. 10).
     mixed_precision: half precision, on a GPU.
@@ -45,6 +49,7 @@ def build_mslm_v1(
             "encoder": encoder,
             "window": window,
             "context": context,
+            "split_sentences": split_sentences,
             "detection_size": detection_size,
             "classification_size": classification_size,
             "dropout_rate": 0.0,
@@ -77,6 +82,12 @@ def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
     types = model.get_dim("nO")
     network = MSLMNetwork(lm, attrs["detection_size"], attrs["classification_size"], types)
     shim_of(model).set(network, wordpieces)
+
+
+def document_windows(model: MSLMModel, pieces: Pieces) -> list[Window]:
+    """The windows in which a document goes through the encoder, in training and after."""
+    attrs = model.attrs
+    return cover(pieces, attrs["window"], attrs["context"], attrs["split_sentences"])
 
 
 def resize(model: MSLMModel, nO: int) -> MSLMModel:

@@ -12,9 +12,8 @@ import torch
 from .batches import BIO, Entity, O, Pieces, Prediction, Row, Window, no_ints
 from .collate import batch_by_padded_size, pad_rows
 from .decoding import bio_spans, decode_bio
-from .model import MSLMModel, shim_of
+from .model import MSLMModel, document_windows, shim_of
 from .network import MSLMNetwork, mean_pool
-from .windows import split_windows
 from .wordpieces import Wordpieces
 
 # Pieces whose vectors are kept at a time; a longer document is a group of its own.
@@ -63,12 +62,11 @@ def _encode(
     windows: list[tuple[int, Window]] = []  # with the document's offset in the group
     offset = 0
     for pieces in group:
-        n = len(pieces.ids)
-        for window in split_windows(n, model.attrs["window"], model.attrs["context"]):
+        for window in document_windows(model, pieces):
             ids = pieces.ids[window.start : window.end]
             rows.append(Row(ids, np.zeros(len(ids), np.int8), no_ints(), no_ints(), []))
             windows.append((offset, window))
-        offset += n
+        offset += len(pieces.ids)
     hidden = network.lm.config.hidden_size
     vectors = torch.zeros(offset, hidden, device=network.device)
     extra = len(wordpieces.prefix) + len(wordpieces.suffix)

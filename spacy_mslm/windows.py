@@ -1,5 +1,9 @@
 """Pieces -> windows: a document of any length is covered, nothing is cut off.
 
+A sentence is a window: that is what encoders are tuned on, it makes a prediction independent of
+what stands elsewhere in a document, and nothing is encoded twice. A longer sentence, or a whole
+document where sentences are not split, is covered by overlapping windows:
+
     size = 10, context = 2 on 19 pieces; `=` is predicted from that window, `-` is its context
 
     pieces    0         1
@@ -10,18 +14,27 @@
 
 Neighbouring windows overlap by at least `2 * context` pieces and share the overlap at its middle:
 each piece is predicted where it is most central, with at least `context` pieces on either side,
-or the edge of the document.
+or the edge of the sentence.
 """
 
-from .batches import Window
+from itertools import pairwise
+
+from .batches import Pieces, Window
 from .errors import Errors
 
 
-def split_windows(n_pieces: int, size: int, context: int) -> list[Window]:
-    """Cover `n_pieces` with windows of at most `size` pieces.
+def cover(pieces: Pieces, size: int, context: int, split_sentences: bool) -> list[Window]:
+    """The windows of a document, in order; every piece is owned by exactly one."""
+    starts = pieces.starts[pieces.sentences] if split_sentences else [0]
+    return [
+        Window(*(start + place for place in window))
+        for start, end in pairwise([*starts, len(pieces.ids)])
+        for window in split_windows(int(end - start), size, context)
+    ]
 
-    Every piece is owned by exactly one window; a document that fits has one window.
-    """
+
+def split_windows(n_pieces: int, size: int, context: int) -> list[Window]:
+    """Cover a stretch of `n_pieces` with windows of at most `size`; one that fits has one."""
     if size <= 2 * context:
         raise ValueError(Errors.M001.format(size=size, context=context))
     if n_pieces <= size:

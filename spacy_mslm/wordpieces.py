@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from .batches import Pieces
 from .errors import Errors
+from .sentences import sentence_starts
 
 
 @dataclass
@@ -82,8 +83,9 @@ class Wordpieces:
                 np.asarray(encoding.ids, dtype=np.int64),
                 np.asarray(encoding.word_ids, dtype=np.int64),
                 words,
+                sentence_starts(doc),
             )
-            for encoding, words in zip(encodings, texts, strict=True)
+            for doc, encoding, words in zip(docs, encodings, texts, strict=True)
         ]
 
     def _mark_spaces(self, doc: Doc) -> list[str]:
