@@ -280,7 +280,6 @@ class MSLM(TrainablePipe):
         self.cfg.update(labels=[], mask_weights=None, transitions=None, step=0)
         self._updates = 0
         self._listed.clear()
-        # Everything that can be wrong with the data is found before the slow part.
         if labels is None:
             labels = sorted({label for eg in get_examples() for label in self._gold_labels(eg)})
         self.cfg["labels"] = list(labels)
