@@ -1,0 +1,48 @@
+"""The benchmark commands run: the stored results are a table, a trained pipe is measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from spacy_mslm.optimizer import make_adamw
+
+from .conftest import TEXTS, make_examples
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments: str) -> str:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_report_prints_the_stored_results():
+    table = run("report")
+    assert "Protocol: clean text" in table
+    assert "vanilla" in table and "spacy_ner" in table and "masked" in table
+
+
+def test_long_text_on_a_trained_pipe(make_nlp, tmp_path):
+    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
+    optimizer = make_adamw(1e-3, 1e-2)
+    for _ in range(60):
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    nlp.to_disk(tmp_path / "nlp")
+    blocks = []
+    for example in make_examples(nlp):
+        tags = [
+            f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O"
+            for token in example.reference
+        ]
+        words = [token.text for token in example.reference]
+        words[0] = words[0].capitalize()
+        pairs = zip(words, tags, strict=True)
+        blocks.append("\n".join(f"{word}\t{tag}" for word, tag in pairs))
+    data = tmp_path / "test.tsv"
+    data.write_text("\n\n".join(blocks) + "\n", encoding="utf8")
+    table = run("long-text", str(tmp_path / "nlp"), str(data), "--sentences", str(len(TEXTS)))
+    lines = dict(line.rsplit("  ", 1) for line in table.strip().splitlines() if "F1" in line)
+    scores = [float(value) for value in lines.values()]
+    assert len(scores) == 2 and scores[0] == scores[1] == 100.0
