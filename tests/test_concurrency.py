@@ -80,7 +80,7 @@ def test_worker_processes_agree_with_one(method, trained, tmp_path):
     # The workers have one thread each: torch may sum up in another order.
     for entities, expected in zip(spread, alone, strict=True):
         assert [e[:3] for e in entities] == [e[:3] for e in expected]
-        assert [e[3] for e in entities] == pytest.approx([e[3] for e in expected], abs=1e-5)
+        assert [e[3] for e in entities] == pytest.approx([e[3] for e in expected], abs=1e-3)
 
 
 def _pickled(pipe):
