@@ -26,7 +26,7 @@ def long_text(
     nlp = spacy.load(model)
     docs = list(read_docs(data, nlp.vocab))
     alone = _f1(_gold(docs), _predict(nlp, [_copy(nlp, doc) for doc in docs]))
-    joined = [_join(nlp, docs[i : i + sentences]) for i in range(0, len(docs), sentences)]
+    joined = [_join(docs[i : i + sentences]) for i in range(0, len(docs), sentences)]
     together = _predict(nlp, [_copy(nlp, doc) for doc in joined])
     rows = [
         ("F1, sentence by sentence", f"{100 * alone:.2f}"),
@@ -46,7 +46,7 @@ def _copy(nlp: Language, doc: Doc, before: list[str] | None = None) -> Doc:
     return Doc(nlp.vocab, words=[*(before or []), *(t.text for t in doc)])
 
 
-def _join(nlp: Language, docs: list[Doc]) -> Doc:
+def _join(docs: list[Doc]) -> Doc:
     for doc in docs:
         doc.user_data.clear()  # ids cannot be merged
     return Doc.from_docs(docs, ensure_whitespace=True) if len(docs) > 1 else docs[0]

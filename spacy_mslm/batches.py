@@ -127,10 +127,6 @@ class PaddedBatch:
     span_of: np.ndarray  # (span pieces,) which mention each belongs to
     types: np.ndarray  # (mentions,)
 
-    @property
-    def size(self) -> int:
-        return int(self.ids.size)
-
 
 class Entity(NamedTuple):
     """A predicted mention: tokens `start:end`, index of its type, probability."""

@@ -10,8 +10,6 @@ from spacy.language import Language
 from spacy.training import Example
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
 TEXTS = [
     (
         "the patient had acute renal failure after cisplatin .",
@@ -127,10 +125,3 @@ def make_nlp(encoder: Path) -> Callable[..., Language]:
         return nlp
 
     return make
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    if not (SHARED / "blurb").is_dir():
-        pytest.skip("the corpora of ../shared are not here")
-    return SHARED
