@@ -186,7 +186,7 @@ def test_family(family, tmp_path, make_nlp):
         # The tagging heads read in training what they read in prediction.
         torch.testing.assert_close(outputs.ed, network.detect(vectors[batch.tag_at]))
     rows = sum(p[..., 0].numel() for p in projected)
-    assert rows == (len(batch.mask_at) if family in FAMILIES else batch.ids.numel())
+    assert rows == (len(batch.mask_at) if family in FAMILIES else batch.ids.size)
 
     losses = nlp.update(make_examples(nlp), sgd=make_adamw())
     assert all(np.isfinite(value) for value in losses.values())
