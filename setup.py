@@ -13,6 +13,8 @@ ENTRY_POINTS = {
     "spacy_misc": [
         "spacy_mslm.JointMasking.v1 = spacy_mslm.masking:JointMasking",
         "spacy_mslm.TokenMasking.v1 = spacy_mslm.masking:TokenMasking",
+        "spacy_mslm.SpanMasking.v1 = spacy_mslm.masking:SpanMasking",
+        "spacy_mslm.PMIMasking.v1 = spacy_mslm.masking:PMIMasking",
         "spacy_mslm.NoMasking.v1 = spacy_mslm.masking:NoMasking",
         "spacy_mslm.MaskSpecificWeights.v1 = spacy_mslm.mask_weights:MaskSpecificWeights",
         "spacy_mslm.UniformWeights.v1 = spacy_mslm.mask_weights:UniformWeights",
@@ -56,6 +58,7 @@ EXTRAS = {
 EXTRAS["dev"] = [
     "build",
     "hypothesis>=6.100",
+    "matplotlib>=3.8",
     "mypy>=1.10",
     "pytest>=8.0",
     "pytest-timeout>=2.3",

@@ -13,6 +13,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Config, Optimizer, set_dropout_rate
 
@@ -21,9 +22,11 @@ from .batches import (
     ELM,
     Gold,
     PaddedBatch,
+    Pieces,
     Prediction,
     Row,
 )
+from .calibration import Calibration, calibrate
 from .collate import batch_by_padded_size, pad_rows
 from .decoding import count_transitions, transition_scores
 from .errors import Errors, Warnings
@@ -31,11 +34,13 @@ from .files import replace_file
 from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeighting, MaskWeights
-from .masking import Masking
+from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
+from .masking import JointMasking, Masking
 from .model import MSLMModel, document_windows, shim_of
 from .prediction import predict_entities
 from .saving import add_manifest, check_manifest
 from .schedules import FloatOrSchedule, StepSchedule
+from .scorer import confidences, judge
 from .shim import FILES
 from .views import View, gold_row, mask_sequence, view_rows
 
@@ -50,6 +55,7 @@ token_probabilities = false
 transition_weight = 0.5
 batch_pieces = 4096
 max_unaligned = 0.05
+score_perplexity = true
 seed = 0
 
 [mslm.model]
@@ -80,6 +86,9 @@ el = 1.0
 [mslm.scorer]
 @scorers = "spacy_mslm.entity_scorer.v1"
 spans_key = null
+train = null
+limit = 0
+seed = null
 """
 
 for _owner, _extension in ((Span, "confidence"), (Doc, "bio_probabilities")):
@@ -114,6 +123,7 @@ def make_mslm(
     transition_weight: float,
     batch_pieces: int,
     max_unaligned: float,
+    score_perplexity: bool,
     seed: int,
     scorer: Callable | None,
 ) -> "MSLM":
@@ -133,6 +143,8 @@ def make_mslm(
         only that I never follows O.
     batch_pieces: the most padded wordpieces that go through the encoder at once.
     max_unaligned: the largest share of gold mentions that may not fit the tokens.
+    score_perplexity: also measure the masked-LM head's perplexity when scoring, which takes one
+        more pass over the text.
     seed: of the masks.
     """
     return MSLM(
@@ -149,6 +161,7 @@ def make_mslm(
         transition_weight=transition_weight,
         batch_pieces=batch_pieces,
         max_unaligned=max_unaligned,
+        score_perplexity=score_perplexity,
         seed=seed,
         scorer=scorer,
     )
@@ -174,6 +187,7 @@ class MSLM(TrainablePipe):
         transition_weight: float = 0.5,
         batch_pieces: int = 4096,
         max_unaligned: float = 0.05,
+        score_perplexity: bool = True,
         seed: int = 0,
         scorer: Callable | None = None,
     ) -> None:
@@ -198,6 +212,7 @@ class MSLM(TrainablePipe):
         self.transition_weight = transition_weight
         self.batch_pieces = batch_pieces
         self.max_unaligned = max_unaligned
+        self.score_perplexity = score_perplexity
         self.seed = seed
         self.scorer = scorer
         # What is learnt or counted, and saved: the rest comes from the config.
@@ -205,6 +220,7 @@ class MSLM(TrainablePipe):
             "labels": [],
             "mask_weights": None,
             "transitions": None,
+            "temperature": 1.0,
             "step": 0,
         }
         self._updates = 0  # since the last optimiser step
@@ -237,10 +253,14 @@ class MSLM(TrainablePipe):
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Entities with confidences, and tag probabilities, for each document."""
-        documents = shim_of(self.model).wordpieces(list(docs))
+        return self._predict(shim_of(self.model).wordpieces(list(docs)))
+
+    def _predict(self, documents: list[Pieces]) -> list[Prediction]:
         counts = np.array(self.cfg["transitions"] or 0)
         transitions = transition_scores(counts, self.transition_weight)
-        return predict_entities(self.model, documents, self.batch_pieces, transitions)
+        return predict_entities(
+            self.model, documents, self.batch_pieces, transitions, self.cfg["temperature"]
+        )
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write entities. Those already set on a Doc stay, as with spaCy's own recognizer: what
@@ -265,6 +285,77 @@ class MSLM(TrainablePipe):
             if self.token_probabilities:
                 doc._.bio_probabilities = prediction.bio
 
+    # ---- scoring ----
+
+    def score(
+        self,
+        examples: Iterable[Example],
+        *,
+        masking: Masking | None = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The scorer's scores of the annotated documents and, with `score_perplexity`, `mslm_ppl`,
+        `mslm_ppl_elm` and `mslm_ppl_blm`.
+
+        masking, seed: the masks of the perplexity; joint masking at the paper's rates by default,
+            whatever the training's, so that models can be compared.
+        """
+        examples = list(examples)
+        scores = super().score(examples, **kwargs)
+        if self.scorer is not None and self.score_perplexity:
+            scores.update(self.perplexity(examples, masking or JointMasking(), seed))
+        return scores
+
+    def perplexity(
+        self, examples: Iterable[Example], masking: Masking, seed: int = 0
+    ) -> dict[str, float | None]:
+        """Pseudo-perplexity of the masked-LM head on gold text under a seeded masking (Table 4)."""
+        masked = ((pieces, kinds) for _, pieces, kinds in self._masked(examples, masking, seed))
+        return perplexities(*masked_lm_losses(self.model, masked, self.batch_pieces))
+
+    def annotate_masked(self, examples: Iterable[Example], masking: Masking, seed: int = 0) -> None:
+        """Annotate the predicted documents as the paper's authors do: gold mentions are masked
+        before tagging, so that the model sees where they are. It exists to reproduce their tables.
+
+        examples: with predicted documents that have no entities yet, as a corpus reader gives them.
+        """
+        for batch in minibatch(self._masked(examples, masking, seed), 256):
+            docs = [doc for doc, _, _ in batch]
+            masked = [mask_pieces(self.model, pieces, kinds) for _, pieces, kinds in batch]
+            self.set_annotations(docs, self._predict(masked))
+
+    def _masked(
+        self, examples: Iterable[Example], masking: Masking, seed: int
+    ) -> Iterator[tuple[Doc, Pieces, np.ndarray]]:
+        """Predicted documents with their pieces and masks."""
+        generator = np.random.default_rng([seed])
+        for example in examples:
+            gold = align_gold(example, self.spans_key)
+            pieces = shim_of(self.model).wordpieces([example.predicted])[0]
+            yield (
+                example.predicted,
+                pieces,
+                draw_masks(self.model, pieces, gold, masking, generator),
+            )
+
+    def calibrate(self, examples: Iterable[Example]) -> Calibration:
+        """Fit the temperature of the confidences to gold text that was not trained on, and keep it.
+        Training after that makes it stale.
+
+        examples: with predicted documents that have no entities yet, as a corpus reader gives them.
+        """
+        examples = list(examples)
+        self.cfg["temperature"] = 1.0
+        for batch in minibatch(examples, 256):
+            docs = [example.predicted for example in batch]
+            self.set_annotations(docs, self.predict(docs))
+        judged = (judge(example, self.spans_key) for example in examples)
+        values, correct = confidences(mentions for mentions in judged if mentions is not None)
+        fit = calibrate(values, correct)
+        self.cfg["temperature"] = fit.temperature
+        return fit
+
     # ---- training ----
 
     def initialize(
@@ -277,7 +368,7 @@ class MSLM(TrainablePipe):
         """Load the encoder, take the labels from the data (or as given), list the gold that cannot
         be aligned, and weigh the masks by how many there are of each kind in the data."""
         validate_get_examples(get_examples, "MSLM.initialize")
-        self.cfg.update(labels=[], mask_weights=None, transitions=None, step=0)
+        self.cfg.update(labels=[], mask_weights=None, transitions=None, temperature=1.0, step=0)
         self._updates = 0
         self._listed.clear()
         if labels is None:
@@ -482,3 +573,16 @@ class MSLM(TrainablePipe):
 
 def _dot(weights: Terms, terms: Terms) -> float:
     return sum(w * t for w, t in zip(weights, terms, strict=True))
+
+
+def find_mslm(nlp: Language, where: str) -> tuple[str, MSLM]:
+    """The name of a pipeline's `mslm` pipe, the first if there are several, and the pipe.
+
+    where: what a message calls the pipeline.
+    """
+    for name in nlp.pipe_names:
+        pipe = nlp.get_pipe(name)
+        if isinstance(pipe, MSLM):
+            return name, pipe
+    pipes = ", ".join(nlp.pipe_names) or "none"
+    raise ValueError(Errors.M130.format(where=where, pipes=pipes))

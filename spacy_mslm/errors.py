@@ -27,6 +27,10 @@ class Errors:
         "at least one."
     )
     M008 = "{name} is {value} at step {step}: a loss cannot weigh less than 0. Change the schedule."
+    M009 = (
+        "PMI masking needs a vocabulary, and none is set. Write one from the training text with "
+        "'python -m spacy mslm pmi TRAIN OUTPUT', and give --paths.pmi OUTPUT."
+    )
     M010 = (
         "The weights of {name!r} are a pickle that would run code when it is loaded, so it is not. "
         "Convert them on a machine where that is safe: load the model with transformers there and "
@@ -92,6 +96,10 @@ class Errors:
         "weights are those of the step before. Lower the learn rate (training.optimizer), or look "
         "for broken documents in that batch."
     )
+    M037 = (
+        "No predicted mention has a confidence, so there is nothing to fit a temperature to. Give "
+        "annotated text in which the pipeline finds entities."
+    )
     # ---- data files and commands ----
     M101 = "Unknown label scheme {got!r}. Use one of: {expected}."
     M102 = (
@@ -154,6 +162,50 @@ class Errors:
         "The output {path} does not fit the input: an IOB file is converted to a file that ends in "
         "'.spacy', a folder to a folder. Give another output."
     )
+    M121 = (
+        "The PMI vocabulary {path} cannot be read ({reason}). Write it with 'python -m spacy mslm "
+        "pmi TRAIN OUTPUT', and give its path (--paths.pmi)."
+    )
+    M122 = (
+        "{path}, line {line}: not a line of a PMI vocabulary, which has the PMI, the number of "
+        "occurrences and a collocation of 2 to 4 words, separated by tabs. Correct it, or write "
+        "the file again with 'python -m spacy mslm pmi'."
+    )
+    M123 = (
+        "{path} holds no collocation of 2 to 4 words that occurs {min_count} times and passes the "
+        "filters. Lower --min-count, turn the filters off (--min-chars 0 --no-stop-words), or "
+        "give more text."
+    )
+    M130 = (
+        "{where} has no mslm pipe; its pipes: {pipes}. Give a pipeline that was trained with "
+        "spacy-mslm."
+    )
+    M131 = (
+        "{path} holds no gold mention, so there is nothing to score. Give annotated text of the "
+        "kind that the pipeline was trained on."
+    )
+    M132 = (
+        "{model} is no folder, so that the result cannot be saved in its place. Say where to save "
+        "it (--output FOLDER)."
+    )
+    M140 = (
+        "A picture needs at least one model and, after the models, a file of texts: 'python -m "
+        "spacy mslm heatmap MODEL TEXTS -o OUTPUT'."
+    )
+    M141 = "The output {path} is neither a .html nor a .png file. Give a path that ends so (-o)."
+    M142 = (
+        "Drawing a PNG needs matplotlib ({error}). Install it with 'pip install "
+        "\"spacy-mslm[plots]\"', or give an output that ends in '.html'."
+    )
+    M143 = (
+        "{model} has no mslm pipe, so there are no confidences to show; its pipes: {pipes}. Give "
+        "pipelines that were trained with spacy-mslm."
+    )
+    M144 = "{path} holds no text. Give a file with a text per line, a .spacy file or an IOB file."
+    M145 = (
+        "The texts are too long for one PNG, which would be more than {pixels} pixels high. Show "
+        "fewer texts (-n), or give an output that ends in '.html'."
+    )
     # ---- tokenizer and saving ----
     M206 = (
         "The logger's progress_bar is {got!r}, but must be one of: {expected}, or null for none. "
@@ -214,6 +266,10 @@ class Warnings:
         "Gold mention left out: document {doc}, characters {start}:{end}: {reason}. Its tokens are "
         "treated as not annotated."
     )
+    W024 = (
+        "The training set {path} is not there, so scores do not tell seen from unseen mentions. "
+        "To have them, give its path: 'python -m spacy mslm evaluate ... --train PATH'."
+    )
     # ---- data files and commands ----
     W101 = (
         "{path}: {count} gold span(s) cannot be learned, as they are zero-length or have an empty "
@@ -226,6 +282,10 @@ class Warnings:
     W103 = (
         "The labels differ between the splits: {labels}. A label that is absent from train cannot "
         "be predicted; one that is absent elsewhere is not evaluated."
+    )
+    W104 = (
+        "Gold mentions were masked before tagging, as the paper's authors do: the model sees where "
+        "they are. These scores say nothing of new text; they are there to reproduce the paper."
     )
     # ---- tokenizer and saving ----
     W201 = (

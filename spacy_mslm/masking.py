@@ -7,17 +7,24 @@ each time a sequence is seen. Special pieces are not part of a sequence, so they
     pieces     the    patient  had    congest ##ive heart failure   yesterday   .
     joint       .       BLM     .      ELM    ELM    ELM   ELM          .       .
                `blm_rate` of all words, drawn outside every mention; `elm_rate` of the mentions
+    span        .       BLM    BLM     .       .      .     .           .       .
+    pmi         .        .      .      .       .     ELM   ELM          .       .
+               `rate` of all words, drawn as spans of 2 to 4, or found as collocations of 2 to 4
+               ("heart failure"), wherever they stand; what lies in a mention is ELM
 
 A strategy is any callable `(sequence, generator) -> kinds` given in the config; register one in
 spaCy's `misc` registry to add your own.
 """
 
 import math
+from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from .batches import BLM, ELM, UNMASKED, Sequence
+from .collocations import SIZES, Trie, build_trie, find_collocations, read_collocations
 from .errors import Errors
 
 
@@ -48,9 +55,7 @@ class JointMasking:
         kinds = np.full(len(sequence.token_of), UNMASKED, dtype=np.int8)
         words = sequence.tokens
         mentions = [(s, e) for s, e in sequence.mentions if ((words >= s) & (words < e)).any()]
-        inside = np.zeros(len(words), dtype=bool)
-        for start, end in mentions:
-            inside |= (words >= start) & (words < end)
+        inside = in_mentions(sequence, words)
         chosen = generator.permutation(len(mentions))[: budget(self.elm_rate, len(mentions))]
         for start, end in (mentions[i] for i in chosen):
             kinds[(sequence.token_of >= start) & (sequence.token_of < end)] = ELM
@@ -72,11 +77,93 @@ class TokenMasking:
         return np.where(np.isin(sequence.token_of, chosen), BLM, UNMASKED).astype(np.int8)
 
 
+class SpanMasking:
+    """`spacy_mslm.SpanMasking.v1`: SPAN, Algorithm 1. Up to `ceil(rate * words)` words in spans of
+    2 to 4.
+
+    Starts come in random order, each with a random length, which is cut to what is left of the
+    budget and to the end of the sequence; a span that would touch a masked word is passed over.
+    """
+
+    def __init__(self, rate: float = 0.15) -> None:
+        self.rate = check_rate("rate", rate)
+
+    def __call__(self, sequence: Sequence, generator: np.random.Generator) -> np.ndarray:
+        n = len(sequence.tokens)
+        left = budget(self.rate, n)
+        starts = generator.permutation(n).tolist()
+        lengths = generator.integers(SIZES[0], SIZES[-1] + 1, size=n).tolist()
+        masked = np.zeros(n, dtype=bool)
+        for start, length in zip(starts, lengths, strict=True):
+            if not left:
+                break
+            end = min(start + min(length, left), n)
+            if not masked[start:end].any():
+                masked[start:end] = True
+                left -= end - start
+        return mark_kinds(sequence, masked)
+
+
+class PMIMasking:
+    """`spacy_mslm.PMIMasking.v1`: PMI, Algorithm 2. Collocations of a vocabulary that
+    `spacy mslm pmi` wrote, as they are found in the sequence, up to `ceil(rate * words)` words.
+
+    They are masked in the order of the vocabulary; one that would touch a masked word is passed
+    over, the last is cut to what is left of the budget. That leaves nothing to chance: a sequence
+    is masked in the same way each time. `ranked = false` takes them in random order instead, drawn
+    anew each time, as Levine et al. do.
+
+    vocabulary: the file. It is read when masks are first drawn, so that a trained pipeline can be
+        used where the file is not.
+    """
+
+    def __init__(self, vocabulary: str | None, rate: float = 0.15, ranked: bool = True) -> None:
+        self.vocabulary = vocabulary
+        self.rate = check_rate("rate", rate)
+        self.ranked = ranked
+
+    @cached_property
+    def trie(self) -> Trie:
+        if self.vocabulary is None:
+            raise ValueError(Errors.M009)
+        return build_trie(c.words for c in read_collocations(Path(self.vocabulary)))
+
+    def __call__(self, sequence: Sequence, generator: np.random.Generator) -> np.ndarray:
+        words = [sequence.words[token] for token in sequence.tokens.tolist()]
+        found = find_collocations(self.trie, words)
+        order = range(len(found)) if self.ranked else generator.permutation(len(found)).tolist()
+        left = budget(self.rate, len(words))
+        masked = np.zeros(len(words), dtype=bool)
+        for start, end in (found[i] for i in order):
+            if not left:
+                break
+            if not masked[start:end].any():
+                end = min(end, start + left)
+                masked[start:end] = True
+                left -= end - start
+        return mark_kinds(sequence, masked)
+
+
 class NoMasking:
     """`spacy_mslm.NoMasking.v1`: vanilla fine-tuning; nothing is masked in any view."""
 
     def __call__(self, sequence: Sequence, generator: np.random.Generator) -> np.ndarray:
         return np.full(len(sequence.token_of), UNMASKED, dtype=np.int8)
+
+
+def in_mentions(sequence: Sequence, tokens: np.ndarray) -> np.ndarray:
+    """(n,) token indices -> (n,) whether each lies in a mention."""
+    inside = np.zeros(len(tokens), dtype=bool)
+    for start, end in sequence.mentions:
+        inside |= (tokens >= start) & (tokens < end)
+    return inside
+
+
+def mark_kinds(sequence: Sequence, masked: np.ndarray) -> np.ndarray:
+    """(words,) which words are masked -> (pieces,) ELM in a mention, BLM elsewhere, UNMASKED."""
+    chosen = np.isin(sequence.token_of, sequence.tokens[masked])
+    kinds = np.where(in_mentions(sequence, sequence.token_of), ELM, BLM)
+    return np.where(chosen, kinds, UNMASKED).astype(np.int8)
 
 
 def budget(rate: float, n: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .batches import BIO, Entity, O, Pieces, Prediction, Row, Window, no_ints
+from .calibration import rescale
 from .collate import batch_by_padded_size, pad_rows
 from .decoding import bio_spans, decode_bio
 from .model import MSLMModel, document_windows, shim_of
@@ -21,19 +22,24 @@ GROUP_PIECES = 32_768
 
 
 def predict_entities(
-    model: MSLMModel, documents: Sequence[Pieces], batch_pieces: int, transitions: np.ndarray
+    model: MSLMModel,
+    documents: Sequence[Pieces],
+    batch_pieces: int,
+    transitions: np.ndarray,
+    temperature: float,
 ) -> list[Prediction]:
     """Entities of each document, in order.
 
     batch_pieces: the most padded pieces that go through the encoder at once.
     transitions: (3, 3) scores of one tag after another.
+    temperature: of the confidences.
     """
     shim = shim_of(model)
     predictions: list[Prediction] = []
     with shim.inference() as network:
         for group in _groups(documents):
             vectors = _encode(model, network, shim.wordpieces, group, batch_pieces)
-            predictions.extend(_read_heads(network, group, vectors, transitions))
+            predictions.extend(_read_heads(network, group, vectors, transitions, temperature))
     return predictions
 
 
@@ -82,7 +88,11 @@ def _encode(
 
 
 def _read_heads(
-    network: MSLMNetwork, group: list[Pieces], vectors: torch.Tensor, transitions: np.ndarray
+    network: MSLMNetwork,
+    group: list[Pieces],
+    vectors: torch.Tensor,
+    transitions: np.ndarray,
+    temperature: float,
 ) -> list[Prediction]:
     """Detection on every token's first piece, decoding, then classification of what was found."""
     firsts, offset = [], 0
@@ -114,10 +124,13 @@ def _read_heads(
     types, type_confidences = _classify(network, vectors, span_at)
     k = 0
     for prediction, (ranges, confidences) in zip(predictions, found, strict=True):
-        for (s, e), confidence in zip(ranges.tolist(), confidences.tolist(), strict=True):
-            joint = confidence * type_confidences[k]
-            prediction.entities.append(Entity(s, e, int(types[k]), float(joint)))
-            k += 1
+        of_types = slice(k, k + len(ranges))
+        joint = rescale(confidences * type_confidences[of_types], temperature)
+        for (s, e), type_, value in zip(
+            ranges.tolist(), types[of_types].tolist(), joint.tolist(), strict=True
+        ):
+            prediction.entities.append(Entity(s, e, type_, value))
+        k += len(ranges)
     return predictions
 
 
