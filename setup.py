@@ -60,6 +60,7 @@ EXTRAS["dev"] = [
     "hypothesis>=6.100",
     "matplotlib>=3.8",
     "mypy>=1.10",
+    "nervaluate>=1.2",
     "pytest>=8.0",
     "pytest-timeout>=2.3",
     "ruff>=0.6",

@@ -14,8 +14,9 @@ from .errors import Errors
 BINS = 10
 # Confidences are kept this far from 0 and 1, about what 32-bit floats resolve.
 EPSILON = 1e-7
-# 1 / temperature is looked for between these: beyond them all confidences are alike, or 0 and 1.
-INVERSE_RANGE = (0.01, 100.0)
+# 1 / temperature is looked for between these. A temperature below 0.5 would push confidences closer
+# to 1 than 64-bit floats can tell apart from it; above 100, all of them are 0.5.
+INVERSE_RANGE = (0.01, 2.0)
 
 
 class Calibration(NamedTuple):
@@ -39,10 +40,17 @@ def calibrate(confidences: np.ndarray, correct: np.ndarray) -> Calibration:
 
 
 def rescale(confidences: np.ndarray, temperature: float) -> np.ndarray:
-    """(n,) -> (n,) at a temperature; `rescale(rescale(c, t), 1 / t)` is c again."""
+    """(n,) confidences at temperature 1 -> (n,) at another."""
     if temperature == 1.0:
         return confidences
-    return _sigmoid(_logit(confidences) / temperature)
+    return _sigmoid(_logit(confidences, EPSILON) / temperature)
+
+
+def unscale(confidences: np.ndarray, temperature: float) -> np.ndarray:
+    """(n,) confidences at a temperature -> (n,) what they were at temperature 1."""
+    if temperature == 1.0:
+        return confidences
+    return _sigmoid(_logit(confidences, 1e-16) * temperature)
 
 
 def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
@@ -53,7 +61,7 @@ def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
     """
     if not len(confidences):
         raise ValueError(Errors.M037)
-    logits = _logit(confidences)
+    logits = _logit(confidences, EPSILON)
 
     def slope(inverse: float) -> float:
         """Derivative of the negative log-likelihood, which is convex in 1 / temperature."""
@@ -74,9 +82,9 @@ def calibration_error(confidences: np.ndarray, correct: np.ndarray) -> float:
     return float(np.abs(gaps).sum() / len(confidences))
 
 
-def _logit(p: np.ndarray) -> np.ndarray:
-    p = np.clip(np.asarray(p, dtype=np.float64), EPSILON, 1 - EPSILON)
-    return np.log(p) - np.log1p(-p)
+def _logit(p: np.ndarray, epsilon: float) -> np.ndarray:
+    p = np.asarray(p, dtype=np.float64)
+    return np.log(np.maximum(p, epsilon)) - np.log(np.maximum(1 - p, epsilon))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from .calibration import calibration_error, rescale
+from .calibration import calibration_error, unscale
 from .errors import Warnings
 from .readers import read_docs, select
 from .sentences import sentence_starts
@@ -344,7 +344,7 @@ def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str
     return {
         "mslm_confidence": float(values[correct].sum() / gold) if gold else None,
         "mslm_ece": calibration_error(values, correct),
-        "mslm_ece_uncalibrated": calibration_error(rescale(values, 1 / temperature), correct),
+        "mslm_ece_uncalibrated": calibration_error(unscale(values, temperature), correct),
     }
 
 

@@ -1,4 +1,5 @@
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nervaluate import Evaluator
 from seqeval.metrics import f1_score, precision_score, recall_score
 from spacy.cli.evaluate import evaluate
 from spacy.pipeline.spancat import spancat_score
@@ -14,6 +16,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+import spacy_mslm.component  # noqa: F401  (sets the extension `span._.confidence`)
 from spacy_mslm.scorer import make_entity_scorer
 
 VOCAB = Vocab()
@@ -56,6 +59,10 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "predicted": 5,
         "exact": 2,
         "boundary": 3,
+        "gold_seen": 0,
+        "gold_unseen": 0,
+        "gold_short": 1,
+        "gold_long": 4,
         "docs": 3,
         "docs_without_annotation": 0,
     }
@@ -71,12 +78,31 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "mslm_boundary_p": 3 / 5,
         "mslm_boundary_r": 3 / 5,
         "mslm_boundary_f": 3 / 5,
+        # Credit of 1 + 1 + 1/2 in the first document, of 1 in the second.
+        "mslm_partial_p": 3.5 / 5,
+        "mslm_partial_r": 3.5 / 5,
+        "mslm_partial_f": 3.5 / 5,
+        # The first document has A at 0:2 and B at 5:6, the second B at 0:1.
+        "mslm_type_p": 3 / 5,
+        "mslm_type_r": 3 / 5,
+        "mslm_type_f": 3 / 5,
         "mslm_type_acc": 2 / 3,
+        # The mean length is 17/3: only the first document is longer.
+        "mslm_em_short": 1.0,
+        "mslm_em_long": 1 / 4,
     }
     assert {name: scores[name] for name in expected} == pytest.approx(expected)
     assert scores[f"{attr}_per_type"]["A"] == pytest.approx({"p": 1.0, "r": 1 / 2, "f": 2 / 3})
     assert scores[f"{attr}_per_type"]["C"] == {"p": 0.0, "r": 0.0, "f": 0.0}
-    assert set(scores) == {*expected, f"{attr}_per_type", "mslm_counts"}
+    absent = {name for name, value in scores.items() if value is None}
+    assert absent == {
+        "mslm_em_seen",
+        "mslm_em_unseen",
+        "mslm_confidence",
+        "mslm_ece",
+        "mslm_ece_uncalibrated",
+    }
+    assert set(scores) == {*expected, *absent, f"{attr}_per_type", "mslm_counts"}
 
 
 def test_examples_are_read_once() -> None:
@@ -90,7 +116,7 @@ def test_plain_json() -> None:
             scores = score(examples)
             assert json.loads(json.dumps(scores)) == scores
     for value in score_ents(HAND_WORKED).values():
-        assert type(value) in (float, dict)
+        assert type(value) in (float, dict, type(None))
     assert {type(value) for value in score_ents(HAND_WORKED)["mslm_counts"].values()} == {int}
 
 
@@ -251,6 +277,103 @@ def test_micro_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str
         assert scores["mslm_boundary_f"] == pytest.approx(f1_score(*bare))
         counts = scores["mslm_counts"]
         assert counts["exact"] <= counts["boundary"] <= min(counts["gold"], counts["predicted"])
+
+
+@given(_pairs())
+@settings(max_examples=150, deadline=None)
+@pytest.mark.timeout(120)
+def test_matches_are_those_of_nervaluate(pairs: list[tuple[list[str], list[str]]]) -> None:
+    scores = score_ents(_examples(pairs))
+    if scores["ents_f"] is None:
+        return
+    results = Evaluator(*map(list, zip(*pairs, strict=True)), tags=LABELS, loader="list").evaluate()
+    names = {"strict": "ents", "exact": "mslm_boundary", "partial": "mslm_partial"}
+    # Of two predictions in one gold mention, nervaluate pairs the first with it, right or wrong;
+    # here it is the one of the right type.
+    if not any(_is_shared(gold, predicted) for gold, predicted in pairs):
+        names["ent_type"] = "mslm_type"
+    for theirs, ours in names.items():
+        result = results["overall"][theirs]
+        assert scores[f"{ours}_p"] == pytest.approx(result.precision), theirs
+        assert scores[f"{ours}_r"] == pytest.approx(result.recall), theirs
+        assert scores[f"{ours}_f"] == pytest.approx(result.f1), theirs
+
+
+def _is_shared(gold: list[str], predicted: list[str]) -> bool:
+    """Whether a mention of either side overlaps two of the other."""
+    (example,) = _examples([(gold, predicted)])
+    sides = example.reference.ents, example.predicted.ents
+    return any(
+        sum(a.start < b.end and b.start < a.end for b in there) > 1
+        for here, there in (sides, sides[::-1])
+        for a in here
+    )
+
+
+def test_one_gold_mention_goes_with_one_prediction() -> None:
+    """Two predictions in one gold mention: the second has its type."""
+    scores = score_ents([_example(5, gold=[(0, 4, "A")], predicted=[(0, 2, "B"), (2, 4, "A")])])
+    assert (scores["mslm_type_p"], scores["mslm_type_r"]) == (1 / 2, 1.0)
+    assert (scores["mslm_partial_p"], scores["mslm_partial_r"]) == (1 / 4, 1 / 2)
+
+
+def test_seen_and_unseen_mentions(tmp_path: Path) -> None:
+    train = [
+        Doc(VOCAB, words=["Heart", "failure", "x"], ents=["B-A", "I-A", "O"]),
+        Doc(VOCAB, words=["asthma"], ents=["B-A"]),
+    ]
+    DocBin(docs=train, store_user_data=True).to_disk(tmp_path / "train.spacy")
+    gold = Doc(
+        VOCAB,
+        words=["heart", "failure", "and", "asthma", "or", "gout"],
+        ents=["B-B", "I-B", "O", "B-A", "O", "B-A"],
+    )
+    predicted = Doc(VOCAB, words=[t.text for t in gold], ents=["B-B", "I-B", "O", "O", "O", "O"])
+    score = make_entity_scorer(train=str(tmp_path / "train.spacy"))
+    scores = score([Example(predicted, gold)])
+    # "heart failure", in whatever case and of whatever type, and "asthma" were seen; "gout" not.
+    assert (scores["mslm_em_seen"], scores["mslm_em_unseen"]) == (1 / 2, 0.0)
+    assert scores["mslm_counts"]["gold_seen"] == 2 and scores["mslm_counts"]["gold_unseen"] == 1
+    # Trained on the first document only.
+    first = make_entity_scorer(train=str(tmp_path / "train.spacy"), limit=1)
+    assert first([Example(predicted, gold)])["mslm_counts"]["gold_seen"] == 1
+    assert pickle.loads(pickle.dumps(score))([Example(predicted, gold)]) == scores
+
+
+def test_an_absent_training_set_is_told_once(tmp_path: Path, caplog: Any) -> None:
+    score = make_entity_scorer(train=str(tmp_path / "train.spacy"))
+    for _ in range(2):
+        assert score(HAND_WORKED)["mslm_em_unseen"] is None
+    assert caplog.text.count("do not tell seen from unseen") == 1
+
+
+def test_short_and_long_sentences_of_one_document() -> None:
+    """Sentences of 2, 2 and 5 words: the mean is 3."""
+    words = [f"w{i}" for i in range(9)]
+    starts = [i in (0, 2, 4) for i in range(9)]
+    gold = Doc(VOCAB, words=words, sent_starts=starts, ents=["B-A", "O"] * 4 + ["B-A"])
+    predicted = Doc(VOCAB, words=words, ents=["B-A"] + ["O"] * 7 + ["B-A"])
+    scores = score_ents([Example(predicted, gold)])
+    assert (scores["mslm_em_short"], scores["mslm_em_long"]) == (1 / 2, 1 / 3)
+
+
+def test_confidences_by_hand() -> None:
+    """Predicted: 0.9 right, 0.9 wrong, 0.4 right, and one of another component without any."""
+    example = _example(
+        8,
+        gold=[(0, 1, "A"), (4, 5, "A"), (6, 7, "A")],
+        predicted=[(0, 1, "A"), (2, 3, "A"), (4, 5, "A"), (7, 8, "A")],
+    )
+    for span, confidence in zip(example.predicted.ents, (0.9, 0.9, 0.4), strict=False):
+        span._.confidence = confidence
+    scores = score_ents([example])
+    assert scores["mslm_confidence"] == pytest.approx((0.9 + 0.4 + 0) / 3)
+    # |1.8 - 1| in the bin of 0.9, |0.4 - 1| in that of 0.4
+    assert scores["mslm_ece"] == pytest.approx((0.8 + 0.6) / 3)
+    assert scores["mslm_ece_uncalibrated"] == scores["mslm_ece"]
+    # At temperature 2 they were 81/82, 81/82 and 4/13 before: |162/82 - 1| and |4/13 - 1|.
+    before = score_ents([example], temperature=2.0)["mslm_ece_uncalibrated"]
+    assert before == pytest.approx((162 / 82 - 1 + 9 / 13) / 3)
 
 
 @given(_pairs(missing=True))
