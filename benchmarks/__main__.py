@@ -1,14 +1,19 @@
-"""`python -m benchmarks reference|report|long-text`."""
+"""`python -m benchmarks reference|report|long-text|strategies|strategies-report|masking-cost`."""
 
 import typer
 
 from .long_text import long_text
+from .masking_cost import masking_cost
 from .reference import reference, report
+from .strategies import strategies, strategies_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command("reference")(reference)
 app.command("report")(report)
 app.command("long-text")(long_text)
+app.command("strategies")(strategies)
+app.command("strategies-report")(strategies_report)
+app.command("masking-cost")(masking_cost)
 
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")

@@ -53,26 +53,31 @@ def reference(
         folder = output / run.folder
         if (folder / "test.json").exists():
             continue
-        folder.mkdir(parents=True, exist_ok=True)
         data = blurb / run.dataset
         start = time.perf_counter()
-        with (folder / "train.log").open("w") as log:
-            subprocess.run(
-                [
-                    *(sys.executable, "-m", "spacy", "train", str(CONFIGS / f"{run.config}.cfg")),
-                    *("--output", str(folder)),
-                    *("--paths.train", str(data / SPLITS["train"])),
-                    *("--paths.dev", str(data / SPLITS["dev"])),
-                    *("--vars.encoder", str(encoder), "--vars.limit", "2500"),
-                    *("--vars.view", run.view, "--system.seed", str(run.seed)),
-                ],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=True,
-            )
+        extra = ["--vars.view", run.view, "--system.seed", str(run.seed)]
+        train(run.config, folder, data, encoder, extra)
         seconds = time.perf_counter() - start
         score_run(folder, data / SPLITS["test"])
         msg.good(f"{run.folder} ({seconds:.0f} s)")
+
+
+def train(config: str, folder: Path, data: Path, encoder: Path, extra: list[str]) -> None:
+    """`spacy train` on a shipped config and the reference's sentences; its log is in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "train.log").open("w") as log:
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "spacy", "train", str(CONFIGS / f"{config}.cfg")),
+                *("--output", str(folder)),
+                *("--paths.train", str(data / SPLITS["train"])),
+                *("--paths.dev", str(data / SPLITS["dev"])),
+                *("--vars.encoder", str(encoder), "--vars.limit", "2500", *extra),
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
 
 
 def score_run(folder: Path, test: Path) -> None:

@@ -24,6 +24,14 @@ def test_report_prints_the_stored_results():
     assert "vanilla" in table and "spacy_ner" in table and "masked" in table
 
 
+def test_strategies_report_never_mixes_the_protocols():
+    clean, masked = run("strategies-report").split("Protocol: masked text")
+    assert "Protocol: clean text" in clean
+    for table in (clean, masked):
+        for strategy in ("none (vanilla)", "BLM", "SPAN", "PMI", "joint"):
+            assert strategy in table
+
+
 def test_long_text_on_a_trained_pipe(make_nlp, tmp_path):
     nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
     optimizer = make_adamw(1e-3, 1e-2)

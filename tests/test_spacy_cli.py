@@ -181,6 +181,38 @@ def test_a_config_survives_the_way_through_a_pipeline(name: str, work: SimpleNam
         assert type(pipe.masking).__name__ == ("NoMasking" if name == "vanilla" else "JointMasking")
 
 
+@pytest.mark.parametrize("name", ["mslm", "mslm_paper"])
+@pytest.mark.parametrize(
+    ("strategy", "kind"),
+    [("token", "TokenMasking"), ("span", "SpanMasking"), ("pmi", "PMIMasking")],
+)
+def test_a_masking_strategy_is_one_value_away(
+    name: str, strategy: str, kind: str, work: SimpleNamespace
+) -> None:
+    overrides = {k: str(v) for k, v in work.overrides.items()}
+    overrides |= {"vars.masking": f"${{maskings.{strategy}}}", "vars.rate": 0.2, "paths.pmi": "x"}
+    config = load_config(CONFIGS / f"{name}.cfg", overrides=overrides)
+    masking = load_model_from_config(config, auto_fill=True).get_pipe("mslm").masking
+    assert type(masking).__name__ == kind
+    assert masking.rate == 0.2
+    assert getattr(masking, "vocabulary", "x") == "x"
+
+
+def test_pmi_masking_from_the_vocabulary_to_the_loaded_pipeline(
+    train: Callable[..., Run], work: SimpleNamespace
+) -> None:
+    vocabulary = work.root / "pmi.txt"
+    succeed("mslm", "pmi", work.overrides["paths.train"], vocabulary, "--min-count", 2)
+    masking = {"vars.masking": "${maskings.pmi}", "paths.pmi": vocabulary, "vars.rate": 0.5}
+    run = train("mslm", **masking)
+    vocabulary.unlink()
+    nlp = run.load()  # without the vocabulary, which only training needs
+    assert nlp("the patient had asthma .") is not None
+    assert nlp.get_pipe("mslm").cfg["mask_weights"]["elm"] >= 0.5
+    with pytest.raises(ValueError, match=r"pmi.txt cannot be read"):
+        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": []})])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_fill_config_changes_nothing_the_second_time(name: str, tmp_path: Path) -> None:
     once, twice = tmp_path / "once.cfg", tmp_path / "twice.cfg"
