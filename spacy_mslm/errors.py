@@ -197,12 +197,8 @@ class Errors:
         "Drawing a PNG needs matplotlib ({error}). Install it with 'pip install "
         "\"spacy-mslm[plots]\"', or give an output that ends in '.html'."
     )
-    M143 = (
-        "{model} has no mslm pipe, so there are no confidences to show; its pipes: {pipes}. Give "
-        "pipelines that were trained with spacy-mslm."
-    )
-    M144 = "{path} holds no text. Give a file with a text per line, a .spacy file or an IOB file."
-    M145 = (
+    M143 = "{path} holds no text. Give a file with a text per line, a .spacy file or an IOB file."
+    M144 = (
         "The texts are too long for one PNG, which would be more than {pixels} pixels high. Show "
         "fewer texts (-n), or give an output that ends in '.html'."
     )

@@ -13,14 +13,14 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from .batches import B, I, O, Prediction
-from .errors import Errors
+from .component import find_mslm
 
 # The number of an ordinary word is written below this only: most are surer, and would hide the few
 # that are not.
@@ -81,16 +81,12 @@ def read_model(nlp: Language, name: str, docs: Sequence[Doc]) -> list[Reading]:
     The pipes before it run, too, as it may read what they write (sentences); those after it change
     nothing. Of several `mslm` pipes, it is the first.
     """
-    names = [pipe for pipe in nlp.pipe_names if nlp.get_pipe_meta(pipe).factory == "mslm"]
-    if not names:
-        raise ValueError(Errors.M143.format(model=name, pipes=", ".join(nlp.pipe_names) or "none"))
-    mslm: Any = nlp.get_pipe(names[0])
-    with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(names[0])]):
+    pipe_name, pipe = find_mslm(nlp, name)
+    with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(pipe_name)]):
         copies = list(nlp.pipe(_copy(doc, nlp.vocab) for doc in docs))
-    predictions: list[Prediction] = mslm.predict(copies)
     return [
-        _reading(name, doc, prediction, mslm.labels)
-        for doc, prediction in zip(docs, predictions, strict=True)
+        _reading(name, doc, prediction, pipe.labels)
+        for doc, prediction in zip(docs, pipe.predict(copies), strict=True)
     ]
 
 

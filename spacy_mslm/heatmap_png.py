@@ -92,7 +92,7 @@ def _draw(blocks: Sequence[Block]) -> bytes:
                 y = _draw_reading(axes, block, reading, line, places, y) + READING_GAP
             y += LINE_GAP
             if y * DPI / 72 > MAX_PIXELS:
-                raise ValueError(Errors.M145.format(pixels=MAX_PIXELS))
+                raise ValueError(Errors.M144.format(pixels=MAX_PIXELS))
     axes.set_xlim(0, width)
     axes.set_ylim(y + MARGIN, 0)
     figure.set_size_inches(width / 72, (y + MARGIN) / 72)

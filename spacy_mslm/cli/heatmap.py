@@ -116,7 +116,7 @@ def read_sources(path: Path, limit: int) -> "list[tuple[str, str | Doc]]":
         lines = ((n, line.rstrip("\r")) for n, line in numbered if line.strip())
         sources.extend((f"{path.name}:{n}", line) for n, line in islice(lines, limit or None))
     if not sources:
-        raise ValueError(Errors.M144.format(path=path))
+        raise ValueError(Errors.M143.format(path=path))
     return sources
 
 
