@@ -67,11 +67,11 @@ def write_collocations(
 def read_collocations(path: Path) -> Iterator[Collocation]:
     """The vocabulary in the order of the file; lines that begin with `#` are remarks."""
     try:
-        text = path.read_text(encoding="utf8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
         raise ValueError(Errors.M121.format(path=path, reason=type(err).__name__)) from None
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.startswith("#") or not line:
+        if line.startswith("#") or not line.strip():
             continue
         try:
             pmi, count, phrase = line.split("\t")

@@ -20,6 +20,7 @@ from thinc.api import Config, Optimizer, set_dropout_rate
 from .batches import (
     BLM,
     ELM,
+    MISSING,
     Gold,
     PaddedBatch,
     Pieces,
@@ -328,10 +329,13 @@ class MSLM(TrainablePipe):
     def _masked(
         self, examples: Iterable[Example], masking: Masking, seed: int
     ) -> Iterator[tuple[Doc, Pieces, np.ndarray]]:
-        """Predicted documents with their pieces and masks."""
+        """Predicted documents with their pieces and masks; those without gold are left out, as of
+        the other scores."""
         generator = np.random.default_rng([seed])
         for example in examples:
             gold = align_gold(example, self.spans_key)
+            if (gold.tags == MISSING).all():
+                continue
             pieces = shim_of(self.model).wordpieces([example.predicted])[0]
             yield (
                 example.predicted,
@@ -484,10 +488,9 @@ class MSLM(TrainablePipe):
     def _learn(self, rows: list[Row], weights: Terms) -> Terms:
         """Forward, losses and backward, one padded batch at a time; returns the terms."""
         wordpieces = shim_of(self.model).wordpieces
-        extra = len(wordpieces.prefix) + len(wordpieces.suffix)
         batches: list[PaddedBatch] = [
             pad_rows([rows[i] for i in indices], wordpieces)
-            for indices in batch_by_padded_size(rows, self.batch_pieces, extra)
+            for indices in batch_by_padded_size(rows, self.batch_pieces, wordpieces.extra)
         ]
         mask_weights = self._mask_weights()
         totals = count_totals(batches, mask_weights)
@@ -576,13 +579,20 @@ def _dot(weights: Terms, terms: Terms) -> float:
 
 
 def find_mslm(nlp: Language, where: str) -> tuple[str, MSLM]:
-    """The name of a pipeline's `mslm` pipe, the first if there are several, and the pipe.
+    """The name of a pipeline's one `mslm` pipe, and the pipe.
 
     where: what a message calls the pipeline.
     """
-    for name in nlp.pipe_names:
-        pipe = nlp.get_pipe(name)
-        if isinstance(pipe, MSLM):
-            return name, pipe
-    pipes = ", ".join(nlp.pipe_names) or "none"
-    raise ValueError(Errors.M130.format(where=where, pipes=pipes))
+    pipes = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, MSLM)}
+    if not pipes:
+        names = ", ".join(nlp.pipe_names) or "none"
+        raise ValueError(Errors.M130.format(where=where, pipes=names))
+    if len(pipes) > 1:
+        raise ValueError(Errors.M134.format(where=where, pipes=", ".join(pipes)))
+    return next(iter(pipes.items()))
+
+
+def run_pipes_before(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
+    """Documents as the pipe of that name gets them: it may read what others write (sentences)."""
+    with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(name)]):
+        return list(nlp.pipe(docs))

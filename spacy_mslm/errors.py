@@ -162,6 +162,10 @@ class Errors:
         "The output {path} does not fit the input: an IOB file is converted to a file that ends in "
         "'.spacy', a folder to a folder. Give another output."
     )
+    M119 = (
+        "{path}: document {place}: the token continues an entity that does not begin anywhere. "
+        "Correct the annotation, or write the file again with 'python -m spacy mslm convert'."
+    )
     M121 = (
         "The PMI vocabulary {path} cannot be read ({reason}). Write it with 'python -m spacy mslm "
         "pmi TRAIN OUTPUT', and give its path (--paths.pmi)."
@@ -188,6 +192,12 @@ class Errors:
         "{model} is no folder, so that the result cannot be saved in its place. Say where to save "
         "it (--output FOLDER)."
     )
+    M133 = "{path} exists already and is not overwritten. Give another --output."
+    M134 = (
+        "{where} has several mslm pipes ({pipes}), and one can be looked at at a time. Give a "
+        "pipeline with one of them."
+    )
+    M135 = "{path} is a folder, but the scores go to a file. Give another --output."
     M140 = (
         "A picture needs at least one model and, after the models, a file of texts: 'python -m "
         "spacy mslm heatmap MODEL TEXTS -o OUTPUT'."

@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from .batches import B, I, O, Prediction
-from .component import find_mslm
+from .component import find_mslm, run_pipes_before
 
 # The number of an ordinary word is written below this only: most are surer, and would hide the few
 # that are not.
@@ -78,12 +78,10 @@ def make_block(doc: Doc, readings: Sequence[Reading]) -> Block:
 def read_model(nlp: Language, name: str, docs: Sequence[Doc]) -> list[Reading]:
     """What a pipeline's `mslm` pipe says of each document, in the document's own tokens.
 
-    The pipes before it run, too, as it may read what they write (sentences); those after it change
-    nothing. Of several `mslm` pipes, it is the first.
+    The pipes before it run, too, and those after it change nothing.
     """
     pipe_name, pipe = find_mslm(nlp, name)
-    with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(pipe_name)]):
-        copies = list(nlp.pipe(_copy(doc, nlp.vocab) for doc in docs))
+    copies = run_pipes_before(nlp, pipe_name, (_copy(doc, nlp.vocab) for doc in docs))
     return [
         _reading(name, doc, prediction, pipe.labels)
         for doc, prediction in zip(docs, pipe.predict(copies), strict=True)

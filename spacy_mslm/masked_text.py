@@ -59,9 +59,8 @@ def masked_lm_losses(
                 ids = pieces.ids[window.start : window.end]
                 rows.append(Row(ids, own, no_ints(), no_ints(), []))
     losses, of_kind = [np.zeros(0)], [no_ints()]
-    extra = len(shim.wordpieces.prefix) + len(shim.wordpieces.suffix)
     with shim.inference() as network:
-        for indices in batch_by_padded_size(rows, batch_pieces, extra):
+        for indices in batch_by_padded_size(rows, batch_pieces, shim.wordpieces.extra):
             batch = pad_rows([rows[i] for i in indices], shim.wordpieces)
             logits = network(batch).mlm
             if logits is not None:

@@ -63,6 +63,7 @@ def find_vocabulary(
         for number, word in words.items()
         if sum(character.isalnum() for character in word) >= min_chars
         and word.lower() not in stop_words
+        and len(word.split()) == 1  # the file puts spaces between words
     }
     collocations: list[Collocation] = []
     for size in reversed(SIZES):

@@ -75,8 +75,7 @@ def _encode(
         offset += len(pieces.ids)
     hidden = network.lm.config.hidden_size
     vectors = torch.zeros(offset, hidden, device=network.device)
-    extra = len(wordpieces.prefix) + len(wordpieces.suffix)
-    for indices in batch_by_padded_size(rows, batch_pieces, extra):
+    for indices in batch_by_padded_size(rows, batch_pieces, wordpieces.extra):
         batch = pad_rows([rows[i] for i in indices], wordpieces)
         encoded = network.encode(batch).view(len(indices), -1, hidden)
         for row, i in enumerate(indices):

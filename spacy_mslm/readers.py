@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
@@ -75,7 +76,7 @@ def make_corpus(path: str | Path | None, limit: int = 0, seed: int | None = None
     faults = _GoldFaults(source)
 
     def read(nlp: Language) -> Iterator[Example]:
-        docs = (faults.check(doc) for doc in read_docs(source, nlp.vocab))
+        docs = read_gold(source, nlp.vocab, faults)
         yield from _make_examples(nlp, source, select(docs, limit, seed))
         faults.report()
 
@@ -211,6 +212,16 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
         yield from _iob_docs(path, vocab, scheme="auto")
 
 
+def read_gold(path: Path, vocab: Vocab, faults: "_GoldFaults | None" = None) -> Iterator[Doc]:
+    """The same, with entities that can be read: spaCy fails on others with the text in its message.
+
+    faults: where those that cannot be are noted.
+    """
+    faults = faults or _GoldFaults(path)
+    for doc in read_docs(path, vocab):
+        yield faults.check(doc)
+
+
 def _docbin_docs(files: list[Path], vocab: Vocab, folder: Path) -> Iterator[Doc]:
     for file in files:
         if not file.exists():
@@ -243,6 +254,10 @@ class _GoldFaults:
     def check(self, doc: Doc) -> Doc:
         """Note the zero-length and unlabelled spans of a Doc; its entities without a label become
         missing values, as spaCy can fail on them with the text in its message."""
+        broken = _broken_entity(doc)
+        if broken is not None:
+            place = f"{doc.user_data['id']}, token {broken}"
+            raise ValueError(Errors.M119.format(path=self.path, place=place))
         spans = [(s.start, s.end) for g in doc.spans.values() for s in g if s.start >= s.end]
         spans += [(s.start, s.end) for g in doc.spans.values() for s in g if s and not s.label_]
         unlabelled = _unlabelled_entities(doc)
@@ -273,6 +288,14 @@ def _unlabelled_entities(doc: Doc) -> list[tuple[int, int]]:
         else:
             ranges.append((i, i + 1))
     return ranges
+
+
+def _broken_entity(doc: Doc) -> int | None:
+    """The first token inside (I = 1) an entity that has no beginning."""
+    iob = doc.to_array([ENT_IOB]).reshape(-1)
+    before = np.concatenate([[0], iob[:-1]])
+    broken = ((iob == 1) & (before != 1) & (before != 3)).nonzero()[0]
+    return int(broken[0]) if len(broken) else None
 
 
 # ---- texts that occur twice ----

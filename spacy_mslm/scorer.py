@@ -6,6 +6,7 @@ whole set. That is micro recall, so false alarms do not lower it: read it beside
 """
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -20,7 +21,7 @@ from spacy.vocab import Vocab
 
 from .calibration import calibration_error, unscale
 from .errors import Warnings
-from .readers import read_docs, select
+from .readers import read_gold, select
 from .sentences import sentence_starts
 
 logger = logging.getLogger("spacy_mslm")
@@ -84,12 +85,14 @@ class EntityScorer:
     """Not a closure: a pipe goes to the worker processes of `nlp.pipe` in a pickle."""
 
     def __init__(
-        self, spans_key: str | None, train: str | None, limit: int, seed: int | None
+        self,
+        spans_key: str | None = None,
+        train: str | None = None,
+        limit: int = 0,
+        seed: int | None = None,
     ) -> None:
         self.spans_key = spans_key
-        self.train = train
-        self.limit = limit
-        self.seed = seed
+        self.sample = (train, limit, seed)
 
     def __call__(
         self, examples: Iterable[Example], /, *, temperature: float = 1.0, **cfg: Any
@@ -135,12 +138,13 @@ class EntityScorer:
     @cached_property
     def _seen(self) -> set[str] | None:
         """The training set's mentions, by their lower-cased words; None if it cannot be told."""
-        if self.train is None:
+        train, limit, seed = self.sample
+        if train is None:
             return None
-        if not Path(self.train).exists():
-            logger.warning(Warnings.W024.format(path=self.train))
+        if not Path(train).exists():
+            logger.warning(Warnings.W024.format(path=train))
             return None
-        docs = select(read_docs(Path(self.train), Vocab()), self.limit, self.seed)
+        docs = select(read_gold(Path(train), Vocab()), limit, seed)
         return {
             _key(doc, span.start, span.end) for doc in docs for span in _gold(doc, self.spans_key)
         }
@@ -264,7 +268,7 @@ def _boundary_hits(mentions: Judged) -> int:
 
 
 def _soft_scores(judged: Iterable[Judged], exact: PRFScore) -> dict[str, float | None]:
-    """Partial and type matches: each gold mention goes with one prediction, the most alike."""
+    """Partial and type matches: each gold mention goes with one prediction at most."""
     partial = typed = 0.0
     for mentions in judged:
         partial += sum(
@@ -279,9 +283,9 @@ def _soft_scores(judged: Iterable[Judged], exact: PRFScore) -> dict[str, float |
 
 
 def _pair(mentions: Judged, same_type: bool) -> list[int]:
-    """Pair each prediction, from left to right, with the gold mention that overlaps it, is not
-    taken, and has the closest boundaries; those of the same boundaries first. Returns how far
-    apart the boundaries of each pair are."""
+    """Pair predictions of the same boundaries as a gold mention with it, and then each other one,
+    from left to right, with the first gold mention that overlaps it and is not taken. Returns how
+    far apart the boundaries of each pair are."""
     by_token: dict[int, list[Mention]] = defaultdict(list)
     for mention in sorted(mentions.gold, key=lambda m: m[1:]):
         for token in range(mention[1], mention[2]):
@@ -292,10 +296,10 @@ def _pair(mentions: Judged, same_type: bool) -> list[int]:
         for gold in near:
             if gold[0] == label or not same_type:
                 distance = abs(gold[1] - start) + abs(gold[2] - end)
-                candidates.append((distance > 0, start, end, i, distance, gold))
+                candidates.append((distance > 0, start, end, i, gold[1:], gold, distance))
     pairs: dict[int, int] = {}
     taken: set[Mention] = set()
-    for _, _, _, i, distance, gold in sorted(candidates):
+    for _, _, _, i, _, gold, distance in sorted(candidates):
         if i not in pairs and gold not in taken:
             pairs[i] = distance
             taken.add(gold)
@@ -325,27 +329,32 @@ def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
 
 
 def confidences(judged: Iterable[Judged]) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) confidences of the predicted mentions that have one, and (n,) whether each is right."""
-    pairs = [
-        (confidence, mention in mentions.gold)
-        for mentions in judged
-        for mention, confidence in zip(mentions.predicted, mentions.confidences, strict=True)
-        if confidence == confidence  # not NaN
-    ]
-    values, correct = zip(*pairs, strict=True) if pairs else ((), ())
+    """(n,) confidences of the predicted mentions that have one, and (n,) whether each is right. A
+    gold mention is hit once, as in the counts: tokens that differ may align two with it."""
+    values, correct = [], []
+    for mentions in judged:
+        missed = set(mentions.gold)
+        for mention, confidence in zip(mentions.predicted, mentions.confidences, strict=True):
+            if not math.isnan(confidence):
+                values.append(confidence)
+                correct.append(mention in missed)
+            missed.discard(mention)
     return np.array(values, dtype=np.float64), np.array(correct, dtype=bool)
 
 
 def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str, float | None]:
     values, correct = confidences(judged)
     gold = sum(len(mentions.gold) for mentions in judged)
-    if not len(values):
-        return dict.fromkeys(("mslm_confidence", "mslm_ece", "mslm_ece_uncalibrated"))
-    return {
-        "mslm_confidence": float(values[correct].sum() / gold) if gold else None,
-        "mslm_ece": calibration_error(values, correct),
-        "mslm_ece_uncalibrated": calibration_error(unscale(values, temperature), correct),
-    }
+    scores: dict[str, float | None] = dict.fromkeys(
+        ("mslm_confidence", "mslm_ece", "mslm_ece_uncalibrated")
+    )
+    silent = not any(mentions.predicted for mentions in judged)
+    if gold and (silent or len(values)):  # a component without confidences has no mean of them
+        scores["mslm_confidence"] = float(values[correct].sum() / gold)
+    if len(values):
+        scores["mslm_ece"] = calibration_error(values, correct)
+        scores["mslm_ece_uncalibrated"] = calibration_error(unscale(values, temperature), correct)
+    return scores
 
 
 # ---- rates ----

@@ -63,9 +63,14 @@ class Wordpieces:
         )
 
     @property
+    def extra(self) -> int:
+        """How many special pieces stand around those of a window."""
+        return len(self.prefix) + len(self.suffix)
+
+    @property
     def room(self) -> int:
         """How many pieces of text fit into one window."""
-        return self.max_length - len(self.prefix) - len(self.suffix)
+        return self.max_length - self.extra
 
     def __call__(self, docs: SequenceOf[Doc]) -> list[Pieces]:
         """Split documents. White-space tokens get no pieces, whatever the tokenizer.

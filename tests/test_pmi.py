@@ -106,7 +106,7 @@ def test_documents_are_read_once_and_not_kept():
 
 def test_filters_leave_probabilities_alone():
     sentences = [
-        ["the", "heart", "failure", "of", "T", "cell"],
+        ["The", "heart", "failure", "of", "T", "cell"],
         ["heart", "failure", ",", "IV"],
     ] * 3
     every = vocabulary(sentences, min_count=3)
@@ -115,6 +115,11 @@ def test_filters_leave_probabilities_alone():
     assert kept["heart failure"] == every["heart failure"]
     single = vocabulary(sentences, min_count=3, min_chars=1, stop_words={"the", "of"})
     assert set(single) == {"heart failure", "T cell"}
+
+
+def test_words_with_spaces_are_left_out():
+    """The file could not tell them from two words."""
+    assert vocabulary([["New York", "City Hall", "is", "big"]] * 5).keys() == {"is big"}
 
 
 def test_longest_first_and_ranked_within_each_length():
@@ -170,6 +175,12 @@ def test_the_file_comes_back_as_it_was_written(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["pmi.txt"]
 
 
+def test_a_file_that_an_editor_has_saved_is_read(tmp_path):
+    path = tmp_path / "pmi.txt"
+    path.write_bytes("\ufeff1.0\t5\ta b\r\n \r\n2.0\t5\tc d\r\n".encode())
+    assert [c.words for c in read_collocations(path)] == [("a", "b"), ("c", "d")]
+
+
 @pytest.mark.parametrize(
     "line", ["1.0\t5\tone", "x\t5\ta b", "a b", "1.0\t5\ta b c d e", "1\t5\ta  b"]
 )
@@ -218,6 +229,16 @@ def test_command_writes_a_vocabulary_and_shows_the_overlap(corpus, tmp_path):
     assert "neither 2 66.7%" in told
     every = run(corpus, out, "--no-stop-words", "--min-chars", 0)
     assert "in all 12" in " ".join(every.stdout.split())
+
+
+def test_command_takes_the_entities_of_a_span_group(corpus, tmp_path):
+    docs = list(DocBin().from_disk(corpus).get_docs(VOCAB))
+    for doc in docs:
+        doc.spans["terms"] = list(doc.ents)
+        doc.ents = []
+    DocBin(docs=docs).to_disk(corpus)
+    result = run(corpus, tmp_path / "pmi.txt", "--overlap", "--spans-key", "terms")
+    assert "an entity mention 1 33.3%" in " ".join(result.stdout.split())
 
 
 def test_command_says_what_to_do_when_there_is_nothing(corpus, tmp_path):

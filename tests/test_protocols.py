@@ -12,9 +12,12 @@ import pytest
 import spacy
 import torch
 from spacy.language import Language
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
 
 from spacy_mslm.batches import BLM, ELM, UNMASKED
+from spacy_mslm.cli.calibrate import calibrate
+from spacy_mslm.cli.evaluate import evaluate
 from spacy_mslm.component import MSLM, find_mslm
 from spacy_mslm.gold import align_gold
 from spacy_mslm.masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
@@ -86,7 +89,7 @@ def test_each_masked_piece_counts_once_where_windows_overlap(trained):
     nlp = trained
     pipe = mslm(nlp)
     doc = nlp.make_doc("the patient had acute renal failure " * 20)
-    example = spacy.training.Example.from_dict(doc, {"entities": [(16, 35, "Disease")]})
+    example = Example.from_dict(doc, {"entities": [(16, 35, "Disease")]})
     pieces = shim_of(pipe.model).wordpieces([doc])[0]
     assert len(document_windows(pipe.model, pieces)) > 3
     gold = align_gold(example, None)
@@ -95,6 +98,46 @@ def test_each_masked_piece_counts_once_where_windows_overlap(trained):
     losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
     assert len(losses) == len(pieces.ids)
     assert (mask_pieces(pipe.model, pieces, kinds).ids == shim_of(pipe.model).wordpieces.mask).all()
+
+
+def test_masks_and_losses_of_overlapping_windows_stand_at_their_places(trained):
+    """The masks drawn for each window are known: every third piece of the window."""
+
+    def thirds(sequence, generator):
+        kinds = np.zeros(len(sequence.token_of), dtype=np.int8)
+        kinds[::3] = BLM
+        return kinds
+
+    pipe = mslm(trained)
+    shim = shim_of(pipe.model)
+    doc = trained.make_doc("the patient had acute renal failure " * 20)
+    pieces = shim.wordpieces([doc])[0]
+    gold = align_gold(Example.from_dict(doc, {"entities": []}), None)
+    kinds = draw_masks(pipe.model, pieces, gold, thirds, np.random.default_rng(0))
+    windows = document_windows(pipe.model, pieces)
+    assert len(windows) > 3 and any(window.own_start > window.start for window in windows)
+    expected_losses = []
+    for window in windows:
+        for piece in range(window.own_start, window.own_end):
+            assert kinds[piece] == (BLM if (piece - window.start) % 3 == 0 else UNMASKED)
+        ids = pieces.ids[window.start : window.end].copy()
+        at = [p for p in range(window.own_start, window.own_end) if kinds[p]]
+        ids[np.array(at) - window.start] = shim.wordpieces.mask
+        row = [*shim.wordpieces.prefix, *ids, *shim.wordpieces.suffix]
+        with torch.inference_mode():
+            logits = shim.network.lm(torch.tensor([row])).logits[0].log_softmax(-1)
+        first = len(shim.wordpieces.prefix) - window.start
+        expected_losses += [-float(logits[first + p, pieces.ids[p]]) for p in at]
+    losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    assert sorted(losses.tolist()) == pytest.approx(sorted(expected_losses), abs=1e-4)
+
+
+def test_documents_without_gold_are_left_out(trained):
+    pipe = mslm(trained)
+    bare = trained.make_doc(TEXTS[0][0])
+    examples = make_examples(trained)
+    expected = pipe.perplexity(examples, BOTH)
+    assert pipe.perplexity([Example(bare, bare.copy()), *examples], BOTH) == expected
 
 
 def test_the_same_seed_gives_the_same_masks(trained):
@@ -119,19 +162,22 @@ def test_annotating_masked_text_reads_no_mention(trained):
     assert [
         [(e.start, e.end, e.label_, e._.confidence) for e in eg.predicted.ents] for eg in plain
     ] == [[pytest.approx(span) for span in doc] for doc in spans]
-    other = [(text.replace("aspirin", "asthma"), entities) for text, entities in TEXTS[2:3]]
-    assert len(other[0][0]) == len(TEXTS[2][0]) - 1
-    masked = []
-    for text, entities in (TEXTS[2], (other[0][0], [(0, 6, "Chemical"), (11, 18, "Chemical")])):
-        example = spacy.training.Example.from_dict(trained.make_doc(text), {"entities": entities})
-        pieces = shim_of(pipe.model).wordpieces([example.predicted])[0]
-        gold = align_gold(example, None)
-        kinds = draw_masks(
-            pipe.model, pieces, gold, JointMasking(1.0, 0.0), np.random.default_rng(0)
-        )
-        masked.append(mask_pieces(pipe.model, pieces, kinds))
-    # "aspirin" has two pieces, "asthma" one.
-    assert masked[0].ids.tolist()[1:] == masked[1].ids.tolist()
+    # "aspirin" and "heparin" have two pieces each: exchanged under the mask, nothing is seen of it.
+    text, entities = TEXTS[2]
+    other = text.replace("aspirin", "x").replace("heparin", "aspirin").replace("x", "heparin")
+    bio = []
+    for masking in (JointMasking(1.0, 0.0), NoMasking()):
+        examples = [
+            Example.from_dict(trained.make_doc(words), {"entities": entities})
+            for words in (text, other)
+        ]
+        pipe.token_probabilities = True
+        pipe.annotate_masked(examples, masking)
+        pipe.token_probabilities = False
+        bio.append([example.predicted._.bio_probabilities for example in examples])
+    (masked, masked_other), (clean, clean_other) = bio
+    assert (masked == masked_other).all()
+    assert (clean != clean_other).any() and (masked != clean).any()
 
 
 def test_score_adds_perplexity_unless_told_not_to(trained):
@@ -273,6 +319,44 @@ def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     assert "ECE on DEV before" in told(result)
 
 
+def test_calibrate_command_leaves_other_files_alone(model, data, tmp_path):
+    (model / "README.md").write_text("mine", encoding="utf8")
+    before = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
+    (tmp_path / "taken").mkdir()
+    result = run("calibrate", model, data, "-o", tmp_path / "taken")
+    assert result.returncode == 1 and "exists already and is not overwritten" in told(result)
+    assert list((tmp_path / "taken").iterdir()) == []
+    assert run("calibrate", model, data).returncode == 0
+    after = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
+    changed = {p.relative_to(model).as_posix() for p in before if before[p] != after.get(p)}
+    assert changed == {"mslm/cfg", "mslm/manifest.json"} and before.keys() == after.keys()
+
+
+def test_calibration_reads_what_earlier_pipes_write(trained, data, tmp_path):
+    """A pipe before it that ends sentences where the pipe's own rule does not."""
+    nlp = _reloaded(trained, tmp_path)
+    nlp.add_pipe("sentencizer", first=True, config={"punct_chars": ["renal", "and", "of"]})
+    nlp.to_disk(tmp_path / "both")
+    fit, _ = calibrate(str(tmp_path / "both"), data, tmp_path / "calibrated")
+    plain, _ = calibrate(str(tmp_path / "model"), data, tmp_path / "plain")
+    assert fit != plain
+
+
+def test_a_pipe_with_a_span_group_is_evaluated_on_it(trained, data, tmp_path):
+    nlp = _reloaded(trained, tmp_path)
+    config = nlp.config.copy()
+    config["components"]["mslm"]["spans_key"] = "terms"
+    config.to_disk(tmp_path / "model" / "config.cfg")
+    docs = list(DocBin().from_disk(data).get_docs(nlp.vocab))
+    for doc in docs:
+        doc.spans["terms"] = list(doc.ents)
+        doc.ents = []
+    DocBin(docs=docs).to_disk(tmp_path / "terms.spacy")
+    report = evaluate(str(tmp_path / "model"), tmp_path / "terms.spacy")
+    assert report["scores"]["spans_terms_f"] == 1.0
+    assert report["counts"]["gold"] == 6
+
+
 def test_commands_say_what_is_wrong(model, data, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "bare")
     DocBin(docs=[spacy.blank("en").make_doc("secret words")]).to_disk(tmp_path / "bare.spacy")
@@ -280,6 +364,7 @@ def test_commands_say_what_is_wrong(model, data, tmp_path):
         (("evaluate", tmp_path / "bare", data), "has no mslm pipe; its pipes: none"),
         (("evaluate", model, tmp_path / "bare.spacy"), "holds no gold mention"),
         (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
+        (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),
         (("calibrate", "en_not_a_folder", data), "is no folder"),
         (("calibrate", model, tmp_path / "bare.spacy"), "nothing to fit a temperature to"),
     ]:
@@ -290,8 +375,32 @@ def test_commands_say_what_is_wrong(model, data, tmp_path):
     assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
 
 
-def test_the_first_mslm_pipe_is_found_by_whatever_name(trained):
+def test_the_mslm_pipe_is_found_by_whatever_name():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("mslm", name="terms", config={"model": {"encoder": "absent"}})
     assert find_mslm(nlp, "x")[0] == "terms"
+    nlp.add_pipe("mslm", name="more", config={"model": {"encoder": "absent"}})
+    with pytest.raises(ValueError, match=r"x has several mslm pipes \(terms, more\)"):
+        find_mslm(nlp, "x")
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_broken_entities_are_told_without_text(labelled, model, tmp_path):
+    """Inside of an entity that begins nowhere: spaCy's message quotes the document."""
+    nlp = spacy.load(model)
+    doc = Doc(nlp.vocab, words=["secretname", "heart", "failure"])
+    label = nlp.vocab.strings["Disease"] if labelled else 0
+    doc.from_array(
+        ["ENT_IOB", "ENT_TYPE"], np.array([[2, 0], [1, label], [1, label]], dtype=np.uint64)
+    )
+    data = tmp_path / "broken.spacy"
+    DocBin(attrs=["ORTH", "ENT_IOB", "ENT_TYPE"], docs=[doc]).to_disk(data)
+    for arguments in (
+        ("evaluate", model, data),
+        ("calibrate", model, data),
+        ("pmi", data, tmp_path / "pmi.txt", "--overlap"),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 1 and "secretname" not in told(result)
+        assert "broken.spacy:0, token 1: the token continues an entity" in told(result)

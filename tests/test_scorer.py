@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nervaluate import Evaluator
 from seqeval.metrics import f1_score, precision_score, recall_score
@@ -280,6 +280,7 @@ def test_micro_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str
 
 
 @given(_pairs())
+@example([(["B-B", "I-B", "B-B", "I-B", "I-B"], ["O", "B-A", "I-A", "I-A", "B-A"])])
 @settings(max_examples=150, deadline=None)
 @pytest.mark.timeout(120)
 def test_matches_are_those_of_nervaluate(pairs: list[tuple[list[str], list[str]]]) -> None:
@@ -315,6 +316,35 @@ def test_one_gold_mention_goes_with_one_prediction() -> None:
     scores = score_ents([_example(5, gold=[(0, 4, "A")], predicted=[(0, 2, "B"), (2, 4, "A")])])
     assert (scores["mslm_type_p"], scores["mslm_type_r"]) == (1 / 2, 1.0)
     assert (scores["mslm_partial_p"], scores["mslm_partial_r"]) == (1 / 4, 1 / 2)
+
+
+def test_same_boundaries_are_paired_first() -> None:
+    """Of a span group: the first prediction overlaps both gold ones, the second is one of them."""
+    gold, predicted = [(0, 2, "A"), (1, 4, "A")], [(0, 3, "A"), (0, 2, "A")]
+    docs = []
+    for mentions in (predicted, gold):
+        doc = _doc(5, [])
+        doc.spans["sc"] = [Span(doc, start, end, label=label) for start, end, label in mentions]
+        docs.append(doc)
+    assert score_spans([Example(*docs)])["mslm_partial_r"] == (1 + 0.5) / 2
+
+
+def test_a_gold_mention_is_hit_once_whatever_the_tokens() -> None:
+    gold = Doc(VOCAB, words=["breast-cancer"], ents=["B-A"])
+    predicted = Doc(
+        VOCAB, words=["breast", "-", "cancer"], spaces=[False] * 3, ents=["B-A", "B-A", "O"]
+    )
+    for span in predicted.ents:
+        span._.confidence = 0.9
+    scores = score_ents([Example(predicted, gold)])
+    assert (scores["ents_p"], scores["mslm_confidence"]) == (0.5, 0.9)
+    assert scores["mslm_ece"] == pytest.approx(abs(1.8 - 1) / 2)
+
+
+def test_a_mention_without_any_prediction_has_confidence_zero() -> None:
+    assert score_ents([_example(3, gold=[(0, 1, "A")], predicted=[])])["mslm_confidence"] == 0.0
+    # Predictions of a component that has no confidences.
+    assert score_ents(HAND_WORKED)["mslm_confidence"] is None
 
 
 def test_seen_and_unseen_mentions(tmp_path: Path) -> None:

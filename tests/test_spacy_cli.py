@@ -133,6 +133,9 @@ def train(work: SimpleNamespace) -> Callable[..., Run]:
         line = {
             **work.overrides,
             "vars.view": "clean",
+            "vars.masking": "${maskings.joint}",
+            "vars.rate": 0.15,
+            "paths.pmi": "absent.txt",
             "vars.elm_rate": 0.9,
             "vars.blm_rate": 0.1,
             "system.seed": 1,
@@ -184,7 +187,12 @@ def test_a_config_survives_the_way_through_a_pipeline(name: str, work: SimpleNam
 @pytest.mark.parametrize("name", ["mslm", "mslm_paper"])
 @pytest.mark.parametrize(
     ("strategy", "kind"),
-    [("token", "TokenMasking"), ("span", "SpanMasking"), ("pmi", "PMIMasking")],
+    [
+        ("none", "NoMasking"),
+        ("token", "TokenMasking"),
+        ("span", "SpanMasking"),
+        ("pmi", "PMIMasking"),
+    ],
 )
 def test_a_masking_strategy_is_one_value_away(
     name: str, strategy: str, kind: str, work: SimpleNamespace
@@ -194,7 +202,7 @@ def test_a_masking_strategy_is_one_value_away(
     config = load_config(CONFIGS / f"{name}.cfg", overrides=overrides)
     masking = load_model_from_config(config, auto_fill=True).get_pipe("mslm").masking
     assert type(masking).__name__ == kind
-    assert masking.rate == 0.2
+    assert getattr(masking, "rate", 0.2) == 0.2
     assert getattr(masking, "vocabulary", "x") == "x"
 
 

@@ -21,7 +21,7 @@ def calibrate_cli(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for the result; else MODEL is replaced"),
+        typer.Option("--output", "-o", help="New folder for the result; else it goes into MODEL"),
     ] = None,
     use_gpu: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1 for the CPU")] = -1,
 ) -> None:
@@ -32,8 +32,8 @@ def calibrate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
-    setup_gpu(use_gpu, silent=True)
     try:
+        setup_gpu(use_gpu, silent=True)
         fit, path = calibrate(model, dev_path, output)
     except (ValueError, OSError) as err:
         msg.fail("The calibration failed; nothing was changed", str(err), exits=1)
@@ -49,22 +49,32 @@ def calibrate_cli(
 
 def calibrate(model: str, dev_path: Path, output: Path | None) -> "tuple[Calibration, Path]":
     """Fit and save; returns the fit, and where the pipeline went."""
+    import shutil
+
     import spacy
 
-    from ..component import find_mslm
+    from ..component import find_mslm, run_pipes_before
+    from ..files import replaced_folder
     from ..readers import make_corpus
-    from ..saving import safe_save
 
     path = output or Path(model)
     if output is None and not path.is_dir():
         raise ValueError(Errors.M132.format(model=model))
+    if output is not None and output.exists():
+        raise ValueError(Errors.M133.format(path=output))
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
-    with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(name)]):
-        examples = list(make_corpus(dev_path)(nlp))
-        docs = list(nlp.pipe(example.predicted for example in examples))
+    examples = list(make_corpus(dev_path)(nlp))
+    docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
     fit = pipe.calibrate(examples)
-    safe_save(nlp, path)
+    # Only the pipe's own folder changes: whatever else is in the pipeline's stays as it is.
+    if output is None:
+        with replaced_folder(path / name) as folder:
+            pipe.to_disk(folder)
+    else:
+        with replaced_folder(path) as folder:
+            shutil.copytree(nlp.path, folder, dirs_exist_ok=True)
+            pipe.to_disk(folder / name)
     return fit, path

@@ -38,7 +38,7 @@ def evaluate_cli(
     train: Annotated[
         Path | None,
         typer.Option(
-            help="Training set, to tell seen from unseen mentions; else the one in the pipeline's "
+            help="Training set, all of whose mentions count as seen; else that of the pipeline's "
             "config"
         ),
     ] = None,
@@ -55,8 +55,10 @@ def evaluate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
-    setup_gpu(use_gpu, silent=True)
     try:
+        setup_gpu(use_gpu, silent=True)
+        if output is not None and output.is_dir():
+            raise ValueError(Errors.M135.format(path=output))
         report = evaluate(
             model, data_path, protocol=protocol, elm=elm, blm=blm, seed=seed, train=train
         )
@@ -82,25 +84,28 @@ def evaluate(
     """The scores, with all that they depend on."""
     import spacy
 
-    from ..component import find_mslm
+    from ..component import find_mslm, run_pipes_before
     from ..masking import JointMasking
     from ..readers import make_corpus
-    from ..scorer import make_entity_scorer
+    from ..scorer import EntityScorer
 
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
-    if train is not None:
-        if not train.exists():
-            raise ValueError(Errors.M106.format(path=train))
-        pipe.scorer = make_entity_scorer(pipe.spans_key, train=str(train))
+    if train is not None and not train.exists():
+        raise ValueError(Errors.M106.format(path=train))
+    configured = pipe.scorer if isinstance(pipe.scorer, EntityScorer) else EntityScorer()
+    if train is not None or configured.spans_key != pipe.spans_key:
+        sample = (str(train), 0, None) if train is not None else configured.sample
+        configured = EntityScorer(pipe.spans_key, *sample)
+    pipe.scorer = configured
     pipe.score_perplexity = True
     masking = JointMasking(elm, blm)
     examples = list(make_corpus(data_path)(nlp))
-    index = nlp.pipe_names.index(name)
-    # Under the masked protocol the pipes before this one read the text, and those after it nothing.
-    enabled = nlp.pipe_names if protocol is Protocol.clean else nlp.pipe_names[:index]
-    with nlp.select_pipes(enable=enabled):
-        docs = list(nlp.pipe(example.predicted for example in examples))
+    texts = (example.predicted for example in examples)
+    if protocol is Protocol.clean:
+        docs = list(nlp.pipe(texts))
+    else:
+        docs = run_pipes_before(nlp, name, texts)
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
     if protocol is Protocol.masked:
@@ -115,6 +120,7 @@ def evaluate(
         "model": f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}",
         "path": model,
         "data": str(data_path),
+        "train": dict(zip(("path", "limit", "seed"), configured.sample, strict=True)),
         "elm_rate": elm,
         "blm_rate": blm,
         "seed": seed,
@@ -167,7 +173,7 @@ def show_report(report: dict[str, Any]) -> None:
         "short": "in sentences below mean length",
         "long": "in sentences of mean length or more",
     }.items():
-        rows.append((label, _percent(scores[f"mslm_em_{name}"]), counts[f"gold_{name}"]))
+        rows.append((label, _percent(scores[f"mslm_em_{name}"]), counts[f"gold_{name}"] or "-"))
     msg.table(
         rows,
         header=("exact match", "EM", "mentions"),

@@ -19,7 +19,11 @@ SAMPLE = 30  # of domain terms and of other collocations shown by --overlap
 
 def pmi_cli(
     train_path: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help=".spacy file, folder of them, or IOB file")
+        Path,
+        typer.Argument(
+            metavar="TRAIN",
+            help=".spacy file, folder of them (of which one is in memory at a time), or IOB file",
+        ),
     ],
     output_path: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Text file to write")],
     min_count: Annotated[
@@ -38,6 +42,9 @@ def pmi_cli(
     overlap: Annotated[
         bool, typer.Option("--overlap", help="Show how many of them are entities of TRAIN")
     ] = False,
+    spans_key: Annotated[
+        str | None, typer.Option(help="The entities are in this span group, not in doc.ents")
+    ] = None,
 ) -> None:
     """Write the collocations of 2 to 4 words in the training text, ranked by their PMI.
 
@@ -56,6 +63,7 @@ def pmi_cli(
             stop_words=stop_words,
             lang=lang,
             keep_mentions=overlap,
+            spans_key=spans_key,
         )
     except (ValueError, OSError, ImportError) as err:
         msg.fail("The vocabulary was not written", str(err), exits=1)
@@ -76,6 +84,7 @@ def build_vocabulary(
     stop_words: bool,
     lang: str,
     keep_mentions: bool,
+    spans_key: str | None = None,
 ) -> tuple[list["Collocation"], set[tuple[str, ...]]]:
     """Count, rank and write; returns the vocabulary and, if wanted, the mentions' words."""
     import spacy
@@ -83,15 +92,16 @@ def build_vocabulary(
 
     from ..collocations import write_collocations
     from ..pmi import find_vocabulary
-    from ..readers import read_docs
+    from ..readers import read_gold
 
     nlp = spacy.blank(lang)
     mentions: set[tuple[str, ...]] = set()
 
     def docs() -> Iterator["Doc"]:
-        for doc in tqdm(read_docs(train_path, nlp.vocab), unit=" docs", disable=None):
+        for doc in tqdm(read_gold(train_path, nlp.vocab), unit=" docs", disable=None):
             if keep_mentions:
-                mentions.update(tuple(token.text for token in ent) for ent in doc.ents)
+                spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+                mentions.update(tuple(token.text for token in span) for span in spans)
             yield doc
 
     vocabulary = find_vocabulary(
