@@ -11,6 +11,7 @@ ENTRY_POINTS = {
     "spacy_factories": ["mslm = spacy_mslm.component:make_mslm"],
     "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model:build_mslm_v1"],
     "spacy_misc": [
+        "spacy_mslm.Adaptation.v1 = spacy_mslm.adaptation:Adaptation",
         "spacy_mslm.JointMasking.v1 = spacy_mslm.masking:JointMasking",
         "spacy_mslm.TokenMasking.v1 = spacy_mslm.masking:TokenMasking",
         "spacy_mslm.SpanMasking.v1 = spacy_mslm.masking:SpanMasking",
@@ -24,6 +25,7 @@ ENTRY_POINTS = {
     "spacy_readers": [
         "spacy_mslm.iob_reader.v1 = spacy_mslm.readers:make_iob_reader",
         "spacy_mslm.Corpus.v1 = spacy_mslm.readers:make_corpus",
+        "spacy_mslm.TermCorpus.v1 = spacy_mslm.weak_text:make_term_corpus",
     ],
     "spacy_tokenizers": ["spacy_mslm.Tokenizer.v1 = spacy_mslm.tokenizer:make_tokenizer"],
     "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.logger:console_logger"],

@@ -1,13 +1,15 @@
-"""`python -m benchmarks reference|report|long-text|strategies|strategies-report|masking-cost`."""
+"""`python -m benchmarks COMMAND`; without a command, the list of them."""
 
 import typer
 
+from .accuracy import accuracy
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
 from .strategies import strategies, strategies_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
+app.command("accuracy")(accuracy)
 app.command("reference")(reference)
 app.command("report")(report)
 app.command("long-text")(long_text)

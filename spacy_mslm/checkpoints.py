@@ -7,6 +7,7 @@ is unpickled and no code of the checkpoint is run.
 
 import logging
 import pickle
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -93,6 +94,20 @@ def build_encoder(config: dict) -> PreTrainedModel:
 
 def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
     """The checkpoint's fast tokenizer, with the case of its vocabulary respected."""
+    tokenizer = load_tokenizer(name)
+    if tokenizer.mask_token_id is None:
+        raise ValueError(Errors.M016.format(name=name))
+    size = model.config.vocab_size
+    if len(tokenizer) > size:
+        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=size))
+    raw: Tokenizer = tokenizer.backend_tokenizer
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
+    return Wordpieces.from_tokenizer(
+        raw, mask=tokenizer.mask_token_id, pad=pad, max_length=_max_length(tokenizer, model)
+    )
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerFast:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
         if _lowercases_cased_vocabulary(name, tokenizer):
@@ -104,16 +119,13 @@ def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
         raise ValueError(Errors.M014.format(name=name, error=type(err).__name__)) from err
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(Errors.M015.format(name=name))
-    if tokenizer.mask_token_id is None:
-        raise ValueError(Errors.M016.format(name=name))
-    size = model.config.vocab_size
-    if len(tokenizer) > size:
-        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=size))
-    raw: Tokenizer = tokenizer.backend_tokenizer
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
-    return Wordpieces.from_tokenizer(
-        raw, mask=tokenizer.mask_token_id, pad=pad, max_length=_max_length(tokenizer, model)
-    )
+    return tokenizer
+
+
+def save_checkpoint(model: PreTrainedModel, name: str, folder: Path) -> None:
+    """Write an encoder that was loaded by `name`, as a checkpoint with that one's tokenizer."""
+    model.save_pretrained(folder, safe_serialization=True)
+    load_tokenizer(name).save_pretrained(folder)
 
 
 def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) -> bool:

@@ -17,6 +17,7 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Config, Optimizer, set_dropout_rate
 
+from .adaptation import Adaptation, adapt
 from .batches import (
     BLM,
     ELM,
@@ -37,7 +38,7 @@ from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeighting, MaskWeights
 from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from .masking import JointMasking, Masking
-from .model import MSLMModel, document_windows, shim_of
+from .model import MSLMModel, document_windows, load_encoder, shim_of
 from .prediction import predict_entities
 from .saving import add_manifest, check_manifest
 from .schedules import FloatOrSchedule, StepSchedule
@@ -368,10 +369,15 @@ class MSLM(TrainablePipe):
         *,
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
+        adaptation: Adaptation | None = None,
     ) -> None:
         """Load the encoder, take the labels from the data (or as given), list the gold that cannot
-        be aligned, and weigh the masks by how many there are of each kind in the data."""
+        be aligned, and weigh the masks by how many there are of each kind in the data.
+
+        adaptation: a stage before training in which the encoder learns from unlabelled text.
+        """
         validate_get_examples(get_examples, "MSLM.initialize")
+        encoder = self._adapted_encoder(adaptation, nlp)
         self.cfg.update(labels=[], mask_weights=None, transitions=None, temperature=1.0, step=0)
         self._updates = 0
         self._listed.clear()
@@ -383,10 +389,20 @@ class MSLM(TrainablePipe):
         if not self.labels:
             logger.warning(Warnings.W020.format(name=self.name))
         self.model.set_dim("nO", len(self.labels), force=True)
-        self.model.initialize()
+        load_encoder(self.model, encoder)
         self._survey(get_examples())
         if self.view == "masked":
             logger.warning(Warnings.W021)
+
+    def _adapted_encoder(self, adaptation: Adaptation | None, nlp: Language | None) -> str:
+        """The checkpoint to start from: the model's, or one that is made of it."""
+        encoder = self.model.attrs["encoder"]
+        if adaptation is None or adaptation.corpus is None or nlp is None:
+            return encoder
+        components = nlp.config.interpolate()["initialize"]["components"]
+        pipe = MSLM(Vocab(), self.model, self.name, **adaptation.pipe_settings)
+        settings = components.get(self.name, {}).get("adaptation")
+        return str(adapt(adaptation, pipe, nlp, encoder, settings))
 
     def _gold_labels(self, example: Example) -> Iterator[str]:
         reference = example.reference

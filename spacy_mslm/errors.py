@@ -100,6 +100,19 @@ class Errors:
         "No predicted mention has a confidence, so there is nothing to fit a temperature to. Give "
         "annotated text in which the pipeline finds entities."
     )
+    M040 = (
+        "Adaptation needs a folder for the encoder that it makes, and none is set. Give one with "
+        "--paths.adapted, or leave out --paths.text."
+    )
+    M041 = (
+        "{path} is not what this adaptation would make: it is of another encoder or of other "
+        "settings (its adaptation.json tells). Give another --paths.adapted, or delete the folder."
+    )
+    M042 = (
+        "The text for adaptation has no sentence with a term of the terminology in it. Check "
+        "--paths.text and --paths.terms."
+    )
+
     # ---- data files and commands ----
     M101 = "Unknown label scheme {got!r}. Use one of: {expected}."
     M102 = (
@@ -212,6 +225,15 @@ class Errors:
         "The texts are too long for one PNG, which would be more than {pixels} pixels high. Show "
         "fewer texts (-n), or give an output that ends in '.html'."
     )
+    M150 = (
+        "{path}: the header has no column {columns}. A terminology is a table with tabs between "
+        "its columns and a header that names, among others, term and semantic_type."
+    )
+    M151 = (
+        "Adaptation on text needs a terminology that says which of its words are terms. Give "
+        "tables with --paths.terms, or leave out --paths.text."
+    )
+
     # ---- tokenizer and saving ----
     M206 = (
         "The logger's progress_bar is {got!r}, but must be one of: {expected}, or null for none. "
@@ -294,6 +316,8 @@ class Warnings:
         "they are. These scores say nothing of new text; they are there to reproduce the paper."
     )
     # ---- tokenizer and saving ----
+    W150 = "{path}: {n} lines do not have the columns of the header and are left out: {lines}."
+
     W201 = (
         "{count} lone surrogate(s) in a text were replaced by U+FFFD, at character offsets "
         "{offsets}. The text was decoded wrongly: read its file as UTF-8 with errors='replace'."

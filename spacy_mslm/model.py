@@ -70,14 +70,16 @@ def forward(
 
 
 def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
-    """Load the checkpoint and put fresh heads on it; `nO` is the number of entity types."""
+    load_encoder(model, model.attrs["encoder"])
+
+
+def load_encoder(model: MSLMModel, encoder: str) -> None:
+    """Load a checkpoint and put fresh heads on it; `nO` is the number of entity types."""
     attrs = model.attrs
-    lm, wordpieces = load_checkpoint(attrs["encoder"])
+    lm, wordpieces = load_checkpoint(encoder)
     if attrs["window"] > wordpieces.room:
         raise ValueError(
-            Errors.M024.format(
-                window=attrs["window"], encoder=attrs["encoder"], room=wordpieces.room
-            )
+            Errors.M024.format(window=attrs["window"], encoder=encoder, room=wordpieces.room)
         )
     types = model.get_dim("nO")
     network = MSLMNetwork(lm, attrs["detection_size"], attrs["classification_size"], types)

@@ -1,0 +1,256 @@
+"""Trials of a spec: `spacy train` runs (overrides × sets × seeds), scored on clean text.
+
+A spec is a YAML file, see `benchmarks/specs`. Each trial has a folder of its own and, once scored,
+a line in the spec's results file; a trial that has its line is never run again, one that was killed
+starts anew. Any number of runners may work on one spec at once.
+"""
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import spacy
+import srsly
+import typer
+from wasabi import msg
+
+from spacy_mslm.files import replace_file
+from spacy_mslm.readers import make_corpus, read_iob
+from spacy_mslm.scorer import EntityScorer
+
+from .accuracy_report import accuracy_report
+from .reference import CONFIGS, SPLITS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "accuracy"
+# What a sentence contributes to the scores, in the order of the stored counts.
+COUNTS = ("gold", "predicted", "exact", "gold_unseen", "exact_unseen")
+
+
+class Trial(NamedTuple):
+    """One training run. overrides: of the config, as on the command line of `spacy train`."""
+
+    name: str
+    set: str
+    seed: int
+    config: str
+    overrides: dict[str, Any]
+    drop_mentions: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}-{self.set}-s{self.seed}"
+
+
+class Spec(NamedTuple):
+    """split: of the data, `dev` or `test`, on which the trials are scored."""
+
+    split: str
+    data: Path
+    encoder: str
+    trials: list[Trial]
+
+
+def accuracy(
+    spec: Annotated[str, typer.Argument(help="A spec of trials, or `report`")],
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="With `report`: results; else those stored")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Where trials go")] = ROOT / "training" / "accuracy",
+    store: Annotated[Path, typer.Option(help="Where results go")] = RESULTS,
+    detach: Annotated[bool, typer.Option(help="Run in the background, with a log")] = False,
+) -> None:
+    """Run the trials of a spec one after another, or `report` on results."""
+    if spec == "report":
+        accuracy_report(results or sorted(store.glob("*.jsonl")))
+        return
+    path = Path(spec)
+    folder = output / path.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    store.mkdir(parents=True, exist_ok=True)
+    if detach:
+        log = folder / f"runner-{os.getpid()}.log"
+        arguments = [a for a in sys.argv[1:] if a != "--detach"]
+        with log.open("w") as file:
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks", *arguments],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        msg.info(f"Runs in the background, log: {log}")
+        return
+    run_trials(read_spec(path), folder, store / f"{path.stem}.jsonl")
+
+
+def read_spec(path: Path) -> Spec:
+    """Trials in the order of the file, a seed at a time, so that early results span all of them."""
+    spec = srsly.read_yaml(path)
+    trials = []
+    for name, trial in spec["trials"].items():
+        for dataset in trial.get("sets", spec["sets"]):
+            for seed in trial.get("seeds", spec["seeds"]):
+                overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
+                trials.append(
+                    Trial(
+                        *(name, dataset, seed, trial["config"], overrides),
+                        drop_mentions=trial.get("drop_mentions", 0.0),
+                    )
+                )
+    trials.sort(key=lambda trial: trial.seed)
+    return Spec(spec["split"], ROOT / spec["data"], str(ROOT / spec["encoder"]), trials)
+
+
+def run_trials(spec: Spec, folder: Path, results: Path) -> None:
+    """Run what has no result yet; what is at another runner, or needs an adapted encoder that is
+    being made there, is waited for."""
+    while left := [trial for trial in spec.trials if trial.key not in _done(results)]:
+        if not any([_try_trial(spec, trial, folder, results) for trial in left]):
+            time.sleep(10)
+
+
+def _try_trial(spec: Spec, trial: Trial, folder: Path, results: Path) -> bool:
+    """Whether the trial was free, and is done now."""
+    adapted = Path(trial.overrides.get("paths.adapted", folder / trial.key))
+    with contextlib.ExitStack() as stack:
+        for name in (trial.key, "" if adapted.exists() else f"{adapted.name}.adapting"):
+            if name and not stack.enter_context(_claimed(folder / f"{name}.lock")):
+                return False
+        if trial.key in _done(results):
+            return False
+        row = run_trial(spec, trial, folder / trial.key)
+        with results.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps(row) + "\n")
+        msg.good(f"{trial.key}: F1 {100 * row['f']:.1f} ({row['cpu_seconds']} CPU s)")
+        return True
+
+
+@contextlib.contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Whether this process has the lock, which goes with it; else another has."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _done(results: Path) -> set[str]:
+    if not results.exists():
+        return set()
+    rows = (json.loads(line) for line in results.read_text().splitlines())
+    return {f"{row['trial']}-{row['set']}-s{row['seed']}" for row in rows}
+
+
+def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
+    """Train, score the last checkpoint (the learn rate has come down to 0), drop its weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = spec.data / trial.set
+    train = data / SPLITS["train"]
+    if trial.drop_mentions:
+        train = drop_mentions(train, folder / "train.tsv", trial.drop_mentions)
+    command = [
+        *(sys.executable, "-m", "spacy", "train", str(CONFIGS / f"{trial.config}.cfg")),
+        *("--output", str(folder), "--paths.train", str(train)),
+        *("--paths.dev", str(data / SPLITS["dev"]), "--vars.encoder", spec.encoder),
+        *("--system.seed", str(trial.seed)),
+    ]
+    for name, value in trial.overrides.items():
+        command += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
+    start, cpu_start = time.perf_counter(), _children_cpu()
+    with (folder / "train.log").open("w") as log:
+        subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=True)
+    seconds, cpu_seconds = time.perf_counter() - start, _children_cpu() - cpu_start
+    scores, counts = score(folder / "model-last", data / SPLITS[spec.split], train, trial)
+    for model in ("model-best", "model-last"):
+        shutil.rmtree(folder / model)
+    return {
+        "trial": trial.name,
+        "set": trial.set,
+        "seed": trial.seed,
+        "split": spec.split,
+        "config": trial.config,
+        "digest": recipe_digest(trial),
+        **scores,
+        "seconds": round(seconds),
+        "cpu_seconds": round(cpu_seconds),
+        "counts": pack(counts),
+    }
+
+
+def recipe_digest(trial: Trial) -> str:
+    """Tells two recipes of one name apart: of the config file and what overrides it."""
+    text = (CONFIGS / f"{trial.config}.cfg").read_text() + json.dumps(trial.overrides)
+    return hashlib.sha256(text.encode("utf8")).hexdigest()[:12]
+
+
+def _children_cpu() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def drop_mentions(source: Path, target: Path, share: float) -> Path:
+    """An IOB file without a random share of its mentions: what an annotator overlooks."""
+    generator = random.Random(0)
+    lines = []
+    for sentence in read_iob(source):
+        tags = ["O"] * len(sentence.words)
+        for start, end, label in sentence.mentions:
+            if generator.random() >= share:
+                tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
+        lines += [f"{word}\t{tag}" for word, tag in zip(sentence.words, tags, strict=True)]
+        lines.append("")
+    replace_file(target, ("\n".join(lines) + "\n").encode("utf8"))
+    return target
+
+
+def score(
+    model: Path, data: Path, train: Path, trial: Trial
+) -> tuple[dict[str, float | None], np.ndarray]:
+    """Scores on clean text, and (sentences, COUNTS) what each sentence contributes."""
+    nlp = spacy.load(model)
+    examples = list(make_corpus(data)(nlp))
+    docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
+    limit = trial.overrides.get("vars.limit", 0)
+    scorer = EntityScorer(train=str(train), limit=limit, seed=trial.overrides["vars.sample_seed"])
+    counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint8)
+    for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):
+        example.predicted = doc
+        counts[i] = sentence_counts(scorer([example]))
+    gold, predicted, exact, gold_unseen, exact_unseen = counts.sum(axis=0, dtype=int).tolist()
+    ece = scorer(examples)["mslm_ece"]
+    return {
+        "p": exact / max(predicted, 1),
+        "em": exact / max(gold, 1),
+        "f": 2 * exact / max(gold + predicted, 1),
+        "em_unseen": exact_unseen / max(gold_unseen, 1),
+        "ece": ece,
+    }, counts
+
+
+def sentence_counts(scores: Mapping[str, Any]) -> list[int]:
+    found = scores["mslm_counts"]
+    unseen = found["gold_unseen"]
+    hits = round((scores["mslm_em_unseen"] or 0.0) * unseen)
+    return [found["gold"], found["predicted"], found["exact"], unseen, hits]
+
+
+def pack(counts: np.ndarray) -> str:
+    """(sentences, COUNTS) -> text, for a line of JSON; `accuracy_report.unpack` is its inverse."""
+    return base64.b64encode(zlib.compress(counts.tobytes(), 9)).decode("ascii")

@@ -1,0 +1,124 @@
+"""Results of trials: means over seeds, and differences to vanilla with bootstrap intervals."""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+import numpy as np
+from wasabi import msg
+
+BASELINE = "vanilla"
+RESAMPLES = 2000
+N_COUNTS = 5  # of accuracy.COUNTS: gold, predicted, exact, gold and exact of unseen mentions
+
+
+class Difference(NamedTuple):
+    """Of a mean score to the baseline's, in points, with the bounds of its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+
+def accuracy_report(results: Iterable[Path]) -> None:
+    """Print a table for each results file."""
+    for path in results:
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        if not rows:
+            continue
+        msg.divider(f"{path.stem}: {rows[0]['split']} sets, clean text")
+        table = [line for name in _names(rows) for line in _lines(rows, name)]
+        header = ["trial", "set", "seeds", "P", "EM", "F1", "unseen EM", "CPU min"]
+        header += ["ΔF1 to vanilla", "ΔEM", "Δ unseen EM"]
+        msg.table(table, header=header, divider=True, aligns=("l", "l", *"r" * 9))
+
+
+def _names(rows: list[dict]) -> list[str]:
+    return list(dict.fromkeys(row["trial"] for row in rows))
+
+
+def _lines(rows: list[dict], name: str) -> list[tuple]:
+    """A line for each set, and one for all of them together."""
+    lines = []
+    pairs = []
+    own = [row for row in rows if row["trial"] == name]
+    for dataset in sorted({row["set"] for row in own}):
+        runs = [row for row in own if row["set"] == dataset]
+        cells = [_spread([100 * run[score] for run in runs]) for score in ("p", "em", "f")]
+        cells.append(_spread([100 * run["em_unseen"] for run in runs]))
+        cells.append(f"{mean(run['cpu_seconds'] for run in runs) / 60:.1f}")
+        differences: tuple = ("", "", "")
+        pair = paired_counts(rows, name, dataset)
+        if name != BASELINE and pair is not None:
+            pairs.append(pair)
+            differences = compare([pair])
+        lines.append((name, dataset, len(runs), *cells, *differences))
+    if len(pairs) > 1:
+        lines.append((name, "all", "", "", "", "", "", "", *compare(pairs)))
+    return lines
+
+
+def _spread(values: list[float]) -> str:
+    return f"{mean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def paired_counts(rows: list[dict], name: str, dataset: str) -> np.ndarray | None:
+    """(2, seeds, sentences, counts) of the baseline and of a trial, for the seeds that both have;
+    None if there are none."""
+    found: dict[str, dict[int, np.ndarray]] = {BASELINE: {}, name: {}}
+    for row in rows:
+        if row["trial"] in found and row["set"] == dataset:
+            found[row["trial"]][row["seed"]] = unpack(row["counts"])
+    seeds = sorted(found[BASELINE].keys() & found[name].keys())
+    if not seeds:
+        return None
+    return np.array([[found[side][seed] for seed in seeds] for side in (BASELINE, name)])
+
+
+def unpack(text: str) -> np.ndarray:
+    """(sentences, counts) from the text that `accuracy.pack` made of it."""
+    data = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(data, dtype=np.uint8).reshape(-1, N_COUNTS)
+
+
+def compare(pairs: list[np.ndarray]) -> tuple[Difference, Difference, Difference]:
+    """Differences in F1, EM and EM on unseen mentions, as means over the sets.
+
+    Seeds and sentences are drawn with replacement, for both sides alike (a paired bootstrap), each
+    set by itself; a draw's score is the mean over its seeds.
+
+    pairs: (2, seeds, sentences, counts) of each set.
+    """
+    observed = np.mean([_differences(pair.sum(axis=2).astype(float)) for pair in pairs], axis=0)
+    generator = np.random.default_rng(0)
+    drawn = np.mean([_resample(pair, generator) for pair in pairs], axis=0)
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    f, em, unseen = (Difference(*values) for values in zip(observed, low, high, strict=True))
+    return f, em, unseen
+
+
+def _resample(pair: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """(RESAMPLES, 3) differences of resampled sets."""
+    _, seeds, sentences, _ = pair.shape
+    values = np.zeros((RESAMPLES, 3))
+    for i in range(RESAMPLES):
+        chosen = generator.integers(seeds, size=seeds)
+        weights = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
+        values[i] = _differences(np.einsum("bstc,t->bsc", pair[:, chosen], weights.astype(float)))
+    return values
+
+
+def _differences(totals: np.ndarray) -> np.ndarray:
+    """(2, seeds, counts) -> (3,) differences of F1, EM and unseen EM in points."""
+    gold, predicted, exact, gold_unseen, exact_unseen = np.moveaxis(totals, -1, 0)
+    f = 2 * exact / np.maximum(gold + predicted, 1)
+    scores = np.stack([f, exact / np.maximum(gold, 1), exact_unseen / np.maximum(gold_unseen, 1)])
+    baseline, trial = scores.mean(axis=2).T
+    return 100 * (trial - baseline)
