@@ -35,6 +35,7 @@ from .accuracy_report import accuracy_report
 from .reference import CONFIGS, SPLITS
 
 ROOT = Path(__file__).parents[1]
+SPECS = Path(__file__).parent / "specs"
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 # What a sentence contributes to the scores, in the order of the stored counts.
 COUNTS = ("gold", "predicted", "exact", "gold_unseen", "exact_unseen")

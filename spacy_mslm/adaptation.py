@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+import torch
 import tqdm
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -43,7 +44,7 @@ class Adaptation:
     steps: updates, of `batch_size` sentences each.
     optimizer, dropout: as under [training].
     view, mask_probability, masking, mask_weights, loss_weights: as of the pipe.
-    seed: of the masks.
+    seed: of masks and dropout; not the run's own, so that runs with other seeds can share it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Adaptation:
         self.optimizer = optimizer
         self.batch_size = batch_size
         self.dropout = dropout
+        self.seed = seed
         self.pipe_settings: dict[str, Any] = {
             "masking": masking,
             "mask_weights": mask_weights,
@@ -97,6 +99,17 @@ def adapt(
         if not _made_with(record, folder):
             raise ValueError(Errors.M041.format(path=folder))
         return folder
+    with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
+        torch.manual_seed(adaptation.seed)
+        _train(adaptation, pipe, nlp)
+    with replaced_folder(folder) as temporary:
+        save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
+        record["seconds"] = round(time.perf_counter() - start)
+        (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
+    return folder
+
+
+def _train(adaptation: Adaptation, pipe: TrainablePipe, nlp: Language) -> None:
     blank = spacy.blank(
         str(nlp.lang), config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
     )
@@ -114,11 +127,6 @@ def adapt(
             terms = {k.removeprefix(f"{pipe.name}_"): f"{v:.2f}" for k, v in losses.items()}
             bar.set_postfix(terms, refresh=False)
             bar.update()
-    with replaced_folder(folder) as temporary:
-        save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
-        record["seconds"] = round(time.perf_counter() - start)
-        (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
-    return folder
 
 
 def _made_with(record: dict, folder: Path) -> bool:

@@ -1,0 +1,155 @@
+"""Names of a terminology in text, and the weakly labelled sentences made with them."""
+
+import gzip
+import logging
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+
+from spacy_mslm.terminology import Term, Terminology, read_terms
+from spacy_mslm.weak_text import make_term_corpus
+
+NLP = spacy.blank("en")
+TERMS = [
+    ("renal failure", "disease"),
+    ("Acute Renal Failure", "disease"),
+    ("asthma", "disease"),
+    ("AIDS", "disease"),
+    ("ALL", "disease"),
+    ("aspirin", "drug"),
+    ("of", "drug"),
+    ("B6", "drug"),
+    ("123", "drug"),
+]
+
+
+def write_terms(path: Path, terms: list[tuple[str, str]] = TERMS) -> Path:
+    lines = ["term\tid\tsource\tsemantic_type", *(f"{name}\tX\tx\t{t}" for name, t in terms)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def nlp() -> Language:
+    return spacy.blank("en")
+
+
+@pytest.fixture
+def find(nlp: Language, tmp_path: Path):
+    terminology = Terminology(nlp, [write_terms(tmp_path / "terms.tsv")])
+    return lambda text: [(s.text, s.label_) for s in terminology(nlp.make_doc(text))]
+
+
+def test_the_longest_name_is_taken_whatever_its_case(find):
+    assert find("ACUTE renal failure, then Renal Failure.") == [
+        ("ACUTE renal failure", "disease"),
+        ("Renal Failure", "disease"),
+    ]
+
+
+def test_acronyms_are_found_as_they_are_written(find):
+    assert find("it aids patients with AIDS") == [("AIDS", "disease")]
+
+
+def test_names_that_mean_anything_are_not_looked_for(find):
+    assert find("123 tablets of B6, ALL of them") == []
+
+
+def test_names_are_not_found_inside_of_words(find):
+    assert find("asthmatic, aspirins") == []
+
+
+@cache
+def shared_terminology() -> Terminology:
+    with tempfile.TemporaryDirectory() as folder:
+        return Terminology(NLP, [write_terms(Path(folder) / "terms.tsv")])
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["renal", "failure", "acute", "asthma", "x"]), max_size=12))
+def test_spans_never_overlap_and_are_names(words):
+    doc = NLP.make_doc(" ".join(words))
+    spans = shared_terminology()(doc)
+    tokens = [i for span in spans for i in range(span.start, span.end)]
+    assert len(tokens) == len(set(tokens))
+    names = {name.lower() for name, _ in TERMS}
+    assert all(span.text.lower() in names for span in spans)
+    assert {t for t, word in enumerate(words) if word == "asthma"} <= set(tokens)
+
+
+def test_a_table_needs_its_columns(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("name\tsemantic_type\nasthma\tdisease\n")
+    with pytest.raises(ValueError, match=r"terms\.tsv: the header has no column term\."):
+        list(read_terms(path))
+    with pytest.raises(ValueError, match=r"absent\.tsv: there is no such file"):
+        list(read_terms(tmp_path / "absent.tsv"))
+
+
+def test_broken_lines_are_named_and_left_out(tmp_path, caplog):
+    path = write_terms(tmp_path / "terms.tsv", [("asthma", "disease")])
+    path.write_text(path.read_text() + "secret = \taspirin\tX\tx\tdrug\n'quoted\tX\tx\tdrug\n")
+    with caplog.at_level(logging.WARNING, "spacy_mslm"):
+        assert list(read_terms(path)) == [Term("asthma", "disease"), Term("'quoted", "drug")]
+    assert "1 lines" in caplog.text and "left out: 3." in caplog.text
+    assert "secret" not in caplog.text
+
+
+# ---- sentences ----
+
+
+def read(nlp: Language, tmp_path: Path, text: str, **options) -> list:
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf8")
+    reader = make_term_corpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)
+    assert reader is not None
+    return list(reader(nlp))
+
+
+def test_sentences_with_a_term_become_examples(nlp, tmp_path):
+    text = "She has asthma. She is well.\n\nNo aspirin was given.\nNothing here.\n"
+    examples = read(nlp, tmp_path, text, seed=None)
+    assert [eg.reference.text.strip() for eg in examples] == [
+        "She has asthma.",
+        "No aspirin was given.",
+    ]
+    assert [[(e.text, e.label_) for e in eg.reference.ents] for eg in examples] == [
+        [("asthma", "disease")],
+        [("aspirin", "drug")],
+    ]
+    assert [eg.predicted.user_data["id"] for eg in examples] == ["text.txt:1", "text.txt:3"]
+    for example in examples:
+        assert not example.predicted.ents
+        assert all(token.ent_iob for token in example.reference)  # outside is annotated, too
+
+
+def test_lines_are_shuffled_the_same_way_each_time_and_limited(nlp, tmp_path):
+    text = "".join(f"asthma {i}\n" for i in range(30))
+    once = [eg.text for eg in read(nlp, tmp_path, text, limit=10, seed=1)]
+    assert once == [eg.text for eg in read(nlp, tmp_path, text, limit=10, seed=1)]
+    assert len(set(once)) == 10
+    assert once != [f"asthma {i}" for i in range(10)]
+
+
+def test_compressed_text_is_read_and_broken_text_is_named(nlp, tmp_path):
+    terms = str(write_terms(tmp_path / "terms.tsv"))
+    packed = tmp_path / "text.txt.gz"
+    packed.write_bytes(gzip.compress(b"asthma\n"))
+    reader = make_term_corpus([str(packed)], [terms])
+    assert [eg.text for eg in reader(nlp)] == ["asthma"]
+    (tmp_path / "latin.txt").write_bytes(b"asthma\nna\xefve asthma\n")
+    with pytest.raises(ValueError, match=r"latin\.txt, line 2: not valid UTF-8") as caught:
+        list(make_term_corpus(str(tmp_path / "latin.txt"), terms)(nlp))
+    assert "asthma" not in str(caught.value)
+
+
+def test_no_text_is_no_corpus_and_text_needs_terms():
+    assert make_term_corpus(None, None) is None
+    with pytest.raises(ValueError, match=r"--paths\.terms"):
+        make_term_corpus("text.txt", None)
