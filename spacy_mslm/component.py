@@ -58,6 +58,7 @@ transition_weight = 0.5
 batch_pieces = 4096
 max_unaligned = 0.05
 score_perplexity = true
+score_masked = false
 seed = 0
 
 [mslm.model]
@@ -126,6 +127,7 @@ def make_mslm(
     batch_pieces: int,
     max_unaligned: float,
     score_perplexity: bool,
+    score_masked: bool,
     seed: int,
     scorer: Callable | None,
 ) -> "MSLM":
@@ -147,6 +149,8 @@ def make_mslm(
     max_unaligned: the largest share of gold mentions that may not fit the tokens.
     score_perplexity: also measure the masked-LM head's perplexity when scoring, which takes one
         more pass over the text.
+    score_masked: also score by the protocol of the paper's authors, with the gold mentions masked
+        before tagging: `mslm_masked_p`, `_r` (their EM) and `_f`.
     seed: of the masks.
     """
     return MSLM(
@@ -164,6 +168,7 @@ def make_mslm(
         batch_pieces=batch_pieces,
         max_unaligned=max_unaligned,
         score_perplexity=score_perplexity,
+        score_masked=score_masked,
         seed=seed,
         scorer=scorer,
     )
@@ -190,6 +195,7 @@ class MSLM(TrainablePipe):
         batch_pieces: int = 4096,
         max_unaligned: float = 0.05,
         score_perplexity: bool = True,
+        score_masked: bool = False,
         seed: int = 0,
         scorer: Callable | None = None,
     ) -> None:
@@ -215,6 +221,7 @@ class MSLM(TrainablePipe):
         self.batch_pieces = batch_pieces
         self.max_unaligned = max_unaligned
         self.score_perplexity = score_perplexity
+        self.score_masked = score_masked
         self.seed = seed
         self.scorer = scorer
         # What is learnt or counted, and saved: the rest comes from the config.
@@ -298,16 +305,30 @@ class MSLM(TrainablePipe):
         **kwargs: Any,
     ) -> dict[str, Any]:
         """The scorer's scores of the annotated documents and, with `score_perplexity`, `mslm_ppl`,
-        `mslm_ppl_elm` and `mslm_ppl_blm`.
+        `mslm_ppl_elm` and `mslm_ppl_blm`; with `score_masked`, `mslm_masked_p`, `_r` and `_f`.
 
-        masking, seed: the masks of the perplexity; joint masking at the paper's rates by default,
+        masking, seed: the masks of those; joint masking at the paper's rates by default,
             whatever the training's, so that models can be compared.
         """
         examples = list(examples)
         scores = super().score(examples, **kwargs)
         if self.scorer is not None and self.score_perplexity:
             scores.update(self.perplexity(examples, masking or JointMasking(), seed))
+        if self.scorer is not None and self.score_masked:
+            scores.update(self._masked_scores(examples, masking or JointMasking(), seed))
         return scores
+
+    def _masked_scores(
+        self, examples: Iterable[Example], masking: Masking, seed: int
+    ) -> dict[str, float | None]:
+        """The masked protocol's scores, under names of their own, and the documents untouched."""
+        copies = [Example(example.predicted.copy(), example.reference) for example in examples]
+        for example in copies:
+            example.predicted.set_ents([])
+        self.annotate_masked(copies, masking, seed)
+        scores = super().score(copies)
+        attr = "ents" if self.spans_key is None else f"spans_{self.spans_key}"
+        return {f"mslm_masked_{rate}": scores[f"{attr}_{rate}"] for rate in "prf"}
 
     def perplexity(
         self, examples: Iterable[Example], masking: Masking, seed: int = 0

@@ -194,6 +194,25 @@ def test_score_adds_perplexity_unless_told_not_to(trained):
         pipe.score_perplexity = True
 
 
+def test_the_masked_protocol_can_be_scored_beside_the_clean_one(trained):
+    """Under names of its own, with the clean scores and the documents as they are without it."""
+    pipe = mslm(trained)
+    clean = trained.evaluate(make_examples(trained))
+    masked = make_examples(trained)
+    pipe.annotate_masked(masked, JointMasking())
+    expected = pipe.score(masked)
+    pipe.score_masked = True
+    try:
+        examples = make_examples(trained)
+        scores = trained.evaluate(examples)
+    finally:
+        pipe.score_masked = False
+    for rate in "prf":
+        assert scores.pop(f"mslm_masked_{rate}") == expected[f"ents_{rate}"]
+    assert expected["ents_f"] < clean["ents_f"]  # it was trained on clean text
+    assert {**scores, "speed": 0} == {**clean, "speed": 0}
+
+
 # ---- calibration ----
 
 

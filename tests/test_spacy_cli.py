@@ -266,6 +266,8 @@ def test_one_command_line_trains_every_config(
     pipe = nlp.get_pipe("mslm")
     assert pipe.view == view and pipe.labels == ("Chemical", "Disease") and pipe.seed == 1
     assert (Warnings.W021 in result.stderr) == (view == "masked")
+    # The paper's config chooses its checkpoint by the paper's protocol, and says so.
+    assert ("MSLM_MASKED_F" in result.stdout) == (name == "mslm_paper")
     masked_lm = float(rows[-1][1].split()[1])
     assert (masked_lm == 0) == (name == "vanilla")
     if name != "vanilla":

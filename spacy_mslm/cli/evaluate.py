@@ -99,6 +99,7 @@ def evaluate(
         configured = EntityScorer(pipe.spans_key, *sample)
     pipe.scorer = configured
     pipe.score_perplexity = True
+    pipe.score_masked = False  # a report is of one protocol
     masking = JointMasking(elm, blm)
     examples = list(make_corpus(data_path)(nlp))
     texts = (example.predicted for example in examples)
