@@ -27,6 +27,7 @@ import srsly
 import typer
 from wasabi import msg
 
+from spacy_mslm.adaptation import RECORD
 from spacy_mslm.files import replace_file
 from spacy_mslm.readers import make_corpus, read_iob
 from spacy_mslm.scorer import EntityScorer
@@ -105,6 +106,10 @@ def read_spec(path: Path) -> Spec:
         for dataset in trial.get("sets", spec["sets"]):
             for seed in trial.get("seeds", spec["seeds"]):
                 overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
+                overrides = {
+                    key: value.replace("{set}", dataset) if isinstance(value, str) else value
+                    for key, value in overrides.items()
+                }
                 trials.append(
                     Trial(
                         *(name, dataset, seed, trial["config"], overrides),
@@ -125,7 +130,7 @@ def run_trials(spec: Spec, folder: Path, results: Path) -> None:
 
 def _try_trial(spec: Spec, trial: Trial, folder: Path, results: Path) -> bool:
     """Whether the trial was free, and is done now."""
-    adapted = Path(trial.overrides.get("paths.adapted", folder / trial.key))
+    adapted = ROOT / trial.overrides.get("paths.adapted", folder)
     with contextlib.ExitStack() as stack:
         for name in (trial.key, "" if adapted.exists() else f"{adapted.name}.adapting"):
             if name and not stack.enter_context(_claimed(folder / f"{name}.lock")):
@@ -174,10 +179,17 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     ]
     for name, value in trial.overrides.items():
         command += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
-    start, cpu_start = time.perf_counter(), _children_cpu()
+    adapted = trial.overrides.get("paths.adapted")
+    adapts = adapted is not None and not (ROOT / adapted).exists()
+    start = _children_cpu()
     with (folder / "train.log").open("w") as log:
-        subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=True)
-    seconds, cpu_seconds = time.perf_counter() - start, _children_cpu() - cpu_start
+        result = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+    if result.returncode:
+        msg.fail(f"{trial.key} has failed, see {folder / 'train.log'}", exits=1)
+    cpu_seconds = _children_cpu() - start
+    adaptation = 0
+    if adapted is not None:
+        adaptation = srsly.read_json(ROOT / adapted / RECORD)["cpu_seconds"]
     scores, counts = score(folder / "model-last", data / SPLITS[spec.split], train, trial)
     for model in ("model-best", "model-last"):
         shutil.rmtree(folder / model)
@@ -189,8 +201,9 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
         "config": trial.config,
         "digest": recipe_digest(trial),
         **scores,
-        "seconds": round(seconds),
-        "cpu_seconds": round(cpu_seconds),
+        # Of training, and of the adaptation that it starts from, whichever trial made that.
+        "cpu_seconds": round(cpu_seconds - adapts * adaptation),
+        "adaptation_cpu_seconds": adaptation,
         "counts": pack(counts),
     }
 

@@ -38,7 +38,7 @@ RECORD = "adaptation.json"
 class Adaptation:
     """`spacy_mslm.Adaptation.v1`: settings of the stage.
 
-    corpus: labelled sentences (`spacy_mslm.TermCorpus.v1`); None for no adaptation.
+    corpus: labelled sentences (`spacy_mslm.WeakCorpus.v1`); None for no adaptation.
     output: the folder of the adapted encoder. If it is there already, made with the same settings,
         it is used as it is.
     steps: updates, of `batch_size` sentences each.
@@ -94,7 +94,7 @@ def adapt(
     """
     folder = Path(str(adaptation.output))
     record = json.loads(json.dumps({"encoder": encoder, "settings": settings}))
-    start = time.perf_counter()
+    start = time.process_time()
     if folder.exists():
         if not _made_with(record, folder):
             raise ValueError(Errors.M041.format(path=folder))
@@ -104,7 +104,7 @@ def adapt(
         _train(adaptation, pipe, nlp)
     with replaced_folder(folder) as temporary:
         save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
-        record["seconds"] = round(time.perf_counter() - start)
+        record["cpu_seconds"] = round(time.process_time() - start)
         (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
     return folder
 

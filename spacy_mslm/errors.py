@@ -230,8 +230,8 @@ class Errors:
         "its columns and a header that names, among others, term and semantic_type."
     )
     M151 = (
-        "Adaptation on text needs a terminology that says which of its words are terms. Give "
-        "tables with --paths.terms, or leave out --paths.text."
+        "Adaptation on plain text needs a terminology that says which of its words are terms. Give "
+        "tables with --paths.terms, or as --paths.text a .spacy file that has entities in it."
     )
 
     # ---- tokenizer and saving ----

@@ -1,4 +1,4 @@
-"""Unlabelled text -> sentences whose domain terms are labelled by a terminology."""
+"""Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
 
 import gzip
 from collections.abc import Iterator, Sequence
@@ -6,54 +6,67 @@ from itertools import pairwise
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .errors import Errors
-from .readers import Reader, select
+from .readers import Reader, read_gold, select
 from .sentences import sentence_starts
 from .terminology import Terminology
 
 
-def make_term_corpus(
+def make_weak_corpus(
     text: str | Sequence[str] | None,
-    terms: str | Sequence[str] | None,
+    terms: str | Sequence[str] | None = None,
     limit: int = 0,
     seed: int | None = 0,
 ) -> Reader | None:
-    """`spacy_mslm.TermCorpus.v1`: sentences of plain text in which a terminology finds a term, with
-    those as entities. None when there is no text.
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them. None when
+    there is no text.
 
-    text: files of plain text, a sentence, passage or document a line (`.gz` too).
-    terms: tables of terms, see `terminology`.
-    limit: only the first so many lines; 0 for all.
-    seed: shuffle the lines, always in the same order, before the limit; null for file order. The
-        lines are held in memory, their analysis is not.
+    text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
+        anything else, has found in them (`spacy apply` writes such). Others: plain text, a
+        sentence, passage or document a line (`.gz` too), in which `terms` are the entities.
+    terms: tables of terms, see `terminology`; for plain text.
+    limit: only the first so many documents; 0 for all.
+    seed: shuffle the documents, always in the same order, before the limit; null for file order.
+        They are held in memory, plain text without its analysis.
     """
     if text is None:
         return None
-    if terms is None:
+    paths = _paths(text)
+    plain = [path for path in paths if not (path.is_dir() or path.suffix == ".spacy")]
+    if plain and terms is None:
         raise ValueError(Errors.M151)
-    texts, tables = _paths(text), _paths(terms)
     terminologies: dict[Vocab, Terminology] = {}  # a corpus is read more than once
 
-    def read(nlp: Language) -> Iterator[Example]:
+    def find_terms(nlp: Language) -> Terminology:
         if nlp.vocab not in terminologies:
-            terminologies[nlp.vocab] = Terminology(nlp, tables)
-        terminology = terminologies[nlp.vocab]
-        lines = (line for path in texts for line in _read_lines(path))
-        for name, line in select(lines, limit, seed):
-            for doc in _split(nlp.make_doc(line)):
-                spans = terminology(doc)
-                if spans:
-                    reference = doc.copy()
-                    ents = [Span(reference, s.start, s.end, label=s.label_) for s in spans]
-                    reference.set_ents(ents, default="outside")
-                    doc.user_data["id"] = reference.user_data["id"] = name
-                    yield Example(doc, reference)
+            terminologies[nlp.vocab] = Terminology(nlp, _paths(terms or []))
+        return terminologies[nlp.vocab]
+
+    def read(nlp: Language) -> Iterator[Example]:
+        if plain:
+            lines = (line for path in plain for line in _read_lines(path))
+            for name, line in select(lines, limit, seed):
+                for doc in _split(nlp.make_doc(line)):
+                    doc.set_ents(find_terms(nlp)(doc), default="outside")
+                    yield from _examples(doc, name)
+        docs = (doc for path in paths if path not in plain for doc in read_gold(path, nlp.vocab))
+        for doc in select(docs, limit, seed):
+            for sentence in _split(doc):
+                yield from _examples(sentence, doc.user_data["id"])
 
     return read
+
+
+def _examples(reference: Doc, name: str) -> Iterator[Example]:
+    if reference.ents:
+        predicted = reference.copy()
+        predicted.set_ents([], default="missing")
+        reference.user_data["id"] = predicted.user_data["id"] = name
+        yield Example(predicted, reference)
 
 
 def _paths(paths: str | Sequence[str]) -> list[Path]:
@@ -75,7 +88,8 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _split(doc: Doc) -> Iterator[Doc]:
-    """A document for each sentence."""
-    starts = [*sentence_starts(doc).tolist(), len(doc)]
-    for start, end in pairwise(starts):
+    """A document for each sentence; none is cut within an entity."""
+    inside = {token.i for ent in doc.ents for token in ent[1:]}
+    starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
+    for start, end in pairwise([*starts, len(doc)]):
         yield doc[start:end].as_doc()

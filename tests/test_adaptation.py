@@ -31,7 +31,7 @@ def make(encoder: Path, tmp_path: Path) -> Callable[..., Language]:
     def make_nlp(**changes: object) -> Language:
         spacy.util.fix_random_seed(0)
         corpus = {
-            "@readers": "spacy_mslm.TermCorpus.v1",
+            "@readers": "spacy_mslm.WeakCorpus.v1",
             "text": str(tmp_path / "text.txt"),
             "terms": str(tmp_path / "terms.tsv"),
         }
@@ -85,7 +85,7 @@ def test_the_encoder_learns_the_terms_and_the_heads_start_anew(make, make_nlp, t
     assert shim_of(pipe.model).network.types == 2
     assert pipe.cfg["step"] == 0
     record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
-    assert record["settings"]["steps"] == 60 and record["seconds"] >= 0
+    assert record["settings"]["steps"] == 60 and record["cpu_seconds"] >= 0
 
 
 def test_the_adapted_encoder_is_a_checkpoint_like_any_other(make, make_nlp, tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spacy.language import Language
 
 from spacy_mslm.terminology import Term, Terminology, read_terms
-from spacy_mslm.weak_text import make_term_corpus
+from spacy_mslm.weak_text import make_weak_corpus
 
 NLP = spacy.blank("en")
 TERMS = [
@@ -107,7 +107,7 @@ def test_broken_lines_are_named_and_left_out(tmp_path, caplog):
 def read(nlp: Language, tmp_path: Path, text: str, **options) -> list:
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf8")
-    reader = make_term_corpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)
+    reader = make_weak_corpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)
     assert reader is not None
     return list(reader(nlp))
 
@@ -141,15 +141,15 @@ def test_compressed_text_is_read_and_broken_text_is_named(nlp, tmp_path):
     terms = str(write_terms(tmp_path / "terms.tsv"))
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(gzip.compress(b"asthma\n"))
-    reader = make_term_corpus([str(packed)], [terms])
+    reader = make_weak_corpus([str(packed)], [terms])
     assert [eg.text for eg in reader(nlp)] == ["asthma"]
     (tmp_path / "latin.txt").write_bytes(b"asthma\nna\xefve asthma\n")
     with pytest.raises(ValueError, match=r"latin\.txt, line 2: not valid UTF-8") as caught:
-        list(make_term_corpus(str(tmp_path / "latin.txt"), terms)(nlp))
+        list(make_weak_corpus(str(tmp_path / "latin.txt"), terms)(nlp))
     assert "asthma" not in str(caught.value)
 
 
 def test_no_text_is_no_corpus_and_text_needs_terms():
-    assert make_term_corpus(None, None) is None
+    assert make_weak_corpus(None, None) is None
     with pytest.raises(ValueError, match=r"--paths\.terms"):
-        make_term_corpus("text.txt", None)
+        make_weak_corpus("text.txt", None)
