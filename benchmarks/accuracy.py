@@ -43,7 +43,12 @@ COUNTS = ("gold", "predicted", "exact", "gold_unseen", "exact_unseen")
 
 
 class Trial(NamedTuple):
-    """One training run. overrides: of the config, as on the command line of `spacy train`."""
+    """One training run.
+
+    overrides: of the config, as on the command line of `spacy train`.
+    drop_mentions: the share of the training mentions that is left out.
+    keep_model: whether `model-last` stays in the trial's folder, 90 MB with a MiniLM.
+    """
 
     name: str
     set: str
@@ -51,6 +56,7 @@ class Trial(NamedTuple):
     config: str
     overrides: dict[str, Any]
     drop_mentions: float
+    keep_model: bool
 
     @property
     def key(self) -> str:
@@ -114,6 +120,7 @@ def read_spec(path: Path) -> Spec:
                     Trial(
                         *(name, dataset, seed, trial["config"], overrides),
                         drop_mentions=trial.get("drop_mentions", 0.0),
+                        keep_model=trial.get("keep_model", False),
                     )
                 )
     trials.sort(key=lambda trial: trial.seed)
@@ -191,7 +198,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     if adapted is not None:
         adaptation = srsly.read_json(ROOT / adapted / RECORD)["cpu_seconds"]
     scores, counts = score(folder / "model-last", data / SPLITS[spec.split], train, trial)
-    for model in ("model-best", "model-last"):
+    for model in ("model-best",) if trial.keep_model else ("model-best", "model-last"):
         shutil.rmtree(folder / model)
     return {
         "trial": trial.name,

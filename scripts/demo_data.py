@@ -2,8 +2,8 @@
 such sentences without labels, and a terminology.
 
 A seeded generator over our own word lists, so that the demo runs with no data of anybody's. Some
-mentions stand only in the test set and in the text without labels. It shows that the pipeline works, not how well: for figures on
-real text see the README.
+mentions stand only in the test set and in the text without labels. It shows that the pipeline
+works, not how well: for figures on real text see the README.
 
     python scripts/demo_data.py assets/demo
 """

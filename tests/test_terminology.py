@@ -11,6 +11,7 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
+from spacy.tokens import DocBin
 
 from spacy_mslm.terminology import Term, Terminology, read_terms
 from spacy_mslm.weak_text import make_weak_corpus
@@ -147,6 +148,39 @@ def test_compressed_text_is_read_and_broken_text_is_named(nlp, tmp_path):
     with pytest.raises(ValueError, match=r"latin\.txt, line 2: not valid UTF-8") as caught:
         list(make_weak_corpus(str(tmp_path / "latin.txt"), terms)(nlp))
     assert "asthma" not in str(caught.value)
+
+
+def test_entities_of_a_pipeline_are_weak_labels_too(nlp, tmp_path):
+    docs = []
+    for text, entities in (
+        ("She has asthma. He is well. B cell lymphoma. No aspirin.", [(8, 14), (28, 43), (48, 55)]),
+        ("Nothing here.", []),
+    ):
+        doc = nlp.make_doc(text)
+        doc.set_ents([doc.char_span(*entity, label="X") for entity in entities])
+        docs.append(doc)
+    (tmp_path / "weak").mkdir()
+    DocBin(docs=docs).to_disk(tmp_path / "weak" / "some.spacy")
+    for source in (tmp_path / "weak", tmp_path / "weak" / "some.spacy"):
+        examples = list(make_weak_corpus(str(source), seed=None)(nlp))
+        assert [[ent.text for ent in eg.reference.ents] for eg in examples] == [
+            ["asthma"],
+            ["B cell lymphoma"],
+            ["aspirin"],
+        ]
+        assert not any(eg.predicted.ents for eg in examples)
+        assert {eg.predicted.user_data["id"] for eg in examples} == {"some.spacy:0"}
+
+
+def test_no_sentence_is_cut_within_an_entity(nlp, tmp_path):
+    doc = nlp.make_doc("Seen by Dr. Who. Then home.")
+    doc[0].is_sent_start = True
+    for token in doc[1:]:
+        token.is_sent_start = token.text in ("Who", "Then")
+    doc.set_ents([doc.char_span(8, 15, label="X")])
+    DocBin(docs=[doc]).to_disk(tmp_path / "weak.spacy")
+    (example,) = make_weak_corpus(str(tmp_path / "weak.spacy"))(nlp)
+    assert example.reference.text.strip() == "Seen by Dr. Who."
 
 
 def test_no_text_is_no_corpus_and_text_needs_terms():
