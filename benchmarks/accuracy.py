@@ -8,6 +8,7 @@ starts anew. Any number of runners may work on one spec at once.
 import base64
 import contextlib
 import fcntl
+import gzip
 import hashlib
 import json
 import os
@@ -64,11 +65,17 @@ class Trial(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """split: of the data, `dev` or `test`, on which the trials are scored."""
+    """What a file of trials says.
+
+    split: of the data, `dev` or `test`, on which the trials are scored.
+    text: for adaptation. The folder of the trials gets a copy, `text.txt.gz`, without the
+        sentences of dev and test sets.
+    """
 
     split: str
     data: Path
     encoder: str
+    text: Path | None
     trials: list[Trial]
 
 
@@ -101,11 +108,14 @@ def accuracy(
             )
         msg.info(f"Runs in the background, log: {log}")
         return
-    run_trials(read_spec(path), folder, store / f"{path.stem}.jsonl")
+    run_trials(read_spec(path, folder.resolve()), folder, store / f"{path.stem}.jsonl")
 
 
-def read_spec(path: Path) -> Spec:
-    """Trials in the order of the file, a seed at a time, so that early results span all of them."""
+def read_spec(path: Path, folder: Path) -> Spec:
+    """Trials in the order of the file, a seed at a time, so that early results span all of them.
+
+    folder: of the trials, `{output}` in overrides.
+    """
     spec = srsly.read_yaml(path)
     trials = []
     for name, trial in spec["trials"].items():
@@ -113,7 +123,7 @@ def read_spec(path: Path) -> Spec:
             for seed in trial.get("seeds", spec["seeds"]):
                 overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
                 overrides = {
-                    key: value.replace("{set}", dataset) if isinstance(value, str) else value
+                    key: value.replace("{output}", str(folder)) if isinstance(value, str) else value
                     for key, value in overrides.items()
                 }
                 trials.append(
@@ -124,12 +134,15 @@ def read_spec(path: Path) -> Spec:
                     )
                 )
     trials.sort(key=lambda trial: trial.seed)
-    return Spec(spec["split"], ROOT / spec["data"], str(ROOT / spec["encoder"]), trials)
+    text = ROOT / spec["text"] if "text" in spec else None
+    return Spec(spec["split"], ROOT / spec["data"], str(ROOT / spec["encoder"]), text, trials)
 
 
 def run_trials(spec: Spec, folder: Path, results: Path) -> None:
     """Run what has no result yet; what is at another runner, or needs an adapted encoder that is
     being made there, is waited for."""
+    if spec.text is not None and not (folder / "text.txt.gz").exists():
+        write_text(spec.text, spec.data, folder / "text.txt.gz")
     while left := [trial for trial in spec.trials if trial.key not in _done(results)]:
         if not any([_try_trial(spec, trial, folder, results) for trial in left]):
             time.sleep(10)
@@ -224,6 +237,24 @@ def recipe_digest(trial: Trial) -> str:
 def _children_cpu() -> float:
     times = os.times()
     return times.children_user + times.children_system
+
+
+def write_text(source: Path, data: Path, target: Path) -> None:
+    """Copy plain text, a sentence a line, without what is in a dev or test set of the data."""
+    held_out = {
+        _letters(" ".join(sentence.words))
+        for split in ("dev", "test")
+        for path in data.glob(f"*/{SPLITS[split]}")
+        for sentence in read_iob(path)
+    }
+    with gzip.open(source, "rt", encoding="utf8") as file:
+        kept = [line for line in file if _letters(line) not in held_out]
+    replace_file(target, gzip.compress("".join(kept).encode("utf8")))
+
+
+def _letters(text: str) -> str:
+    """What is left of a sentence however it is tokenised."""
+    return "".join(c for c in text.lower() if c.isalnum())
 
 
 def drop_mentions(source: Path, target: Path, share: float) -> Path:

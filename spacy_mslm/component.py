@@ -37,7 +37,7 @@ from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeighting, MaskWeights
 from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
-from .masking import JointMasking, Masking
+from .masking import JointMasking, Masking, NoMasking
 from .model import MSLMModel, document_windows, load_encoder, shim_of
 from .prediction import predict_entities
 from .saving import add_manifest, check_manifest
@@ -414,6 +414,13 @@ class MSLM(TrainablePipe):
         self._survey(get_examples())
         if self.view == "masked":
             logger.warning(Warnings.W021)
+        if encoder == self.model.attrs["encoder"] and self._masks_without_learning():
+            logger.warning(Warnings.W025)
+
+    def _masks_without_learning(self) -> bool:
+        weight = self.loss_weights["mlm"]
+        masks = not isinstance(self.masking, NoMasking)
+        return masks and self.view == "clean" and weight.is_constant and weight(0) == 0
 
     def _adapted_encoder(self, adaptation: Adaptation | None, nlp: Language | None) -> str:
         """The checkpoint to start from: the model's, or one that is made of it."""

@@ -298,6 +298,11 @@ class Warnings:
         "The training set {path} is not there, so scores do not tell seen from unseen mentions. "
         "To have them, give its path: 'python -m spacy mslm evaluate ... --train PATH'."
     )
+    W025 = (
+        "Nothing is learnt from masks: the masked-LM loss weighs 0 and there is no text to adapt "
+        "to, so this is plain fine-tuning. Give text of the domain (--paths.text, --paths.terms "
+        "and --paths.adapted), or components.mslm.loss_weights.mlm."
+    )
     # ---- data files and commands ----
     W101 = (
         "{path}: {count} gold span(s) cannot be learned, as they are zero-length or have an empty "

@@ -63,6 +63,10 @@ class StepSchedule:
             self._source = iter(schedule)
             self(0)
 
+    @property
+    def is_constant(self) -> bool:
+        return self._source is None
+
     def __call__(self, step: int) -> float:
         """The value at `step`; a schedule that has run out keeps its last value."""
         missing = step + 1 - len(self._values)

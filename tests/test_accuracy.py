@@ -1,5 +1,6 @@
 """The trial runner: what a spec says, that no trial is run twice, and the figures of the report."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.accuracy import COUNTS, SPECS, drop_mentions, pack, read_spec
+from benchmarks.accuracy import COUNTS, SPECS, drop_mentions, pack, read_spec, write_text
 from benchmarks.accuracy_report import N_COUNTS, compare, unpack
 from spacy_mslm.readers import read_iob
 
@@ -108,7 +109,7 @@ def test_trials_run_once_and_are_reported(spec, tmp_path):
 
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.yml")), ids=lambda path: path.stem)
 def test_shipped_specs_are_read(path: Path) -> None:
-    trials = read_spec(path).trials
+    trials = read_spec(path, Path("runs")).trials
     assert len({trial.key for trial in trials}) == len(trials)
     assert any(trial.name == "vanilla" for trial in trials)
     for trial in trials:
@@ -116,10 +117,20 @@ def test_shipped_specs_are_read(path: Path) -> None:
 
 
 def test_the_search_keeps_to_its_budget() -> None:
-    trials = read_spec(SPECS / "search.yml").trials
+    spec = read_spec(SPECS / "search.yml", Path("runs"))
+    trials = spec.trials
     assert len(trials) <= 24
-    assert read_spec(SPECS / "search.yml").split == "dev"
+    assert spec.split == "dev"
     assert {trial.overrides["vars.limit"] for trial in trials} <= {500, 2500}
+
+
+def test_text_for_adaptation_has_no_sentence_of_dev_or_test(spec, tmp_path):
+    held_out = DEV[0].replace("/O", "").replace("/B-Disease", "").replace("/B-Chemical", "")
+    lines = ["Something else.", held_out.capitalize().replace(" .", "."), "no/O history/O"]
+    source, target = tmp_path / "text.txt.gz", tmp_path / "copy.txt.gz"
+    source.write_bytes(gzip.compress("\n".join(lines).encode()))
+    write_text(source, spec.parent / "blurb", target)
+    assert gzip.decompress(target.read_bytes()).decode().splitlines() == [lines[0], lines[2]]
 
 
 def test_dropped_mentions_are_a_share_of_all(tmp_path):
