@@ -33,6 +33,7 @@ from .schedules import FloatOrSchedule
 from .views import View
 
 RECORD = "adaptation.json"
+SEED_OFFSET = 1_000_003
 
 
 class Adaptation:
@@ -100,7 +101,9 @@ def adapt(
             raise ValueError(Errors.M041.format(path=folder))
         return folder
     with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
-        torch.manual_seed(adaptation.seed)
+        # Not the seed itself: a run with the same one would put the very heads, as they were before
+        # the stage, on the encoder that has learnt with them, and start better than with others.
+        torch.manual_seed(adaptation.seed + SEED_OFFSET)
         _train(adaptation, pipe, nlp)
     with replaced_folder(folder) as temporary:
         save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
