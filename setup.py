@@ -25,7 +25,7 @@ ENTRY_POINTS = {
     "spacy_readers": [
         "spacy_mslm.iob_reader.v1 = spacy_mslm.readers:make_iob_reader",
         "spacy_mslm.Corpus.v1 = spacy_mslm.readers:make_corpus",
-        "spacy_mslm.WeakCorpus.v1 = spacy_mslm.weak_text:make_weak_corpus",
+        "spacy_mslm.WeakCorpus.v1 = spacy_mslm.weak_text:WeakCorpus",
     ],
     "spacy_tokenizers": ["spacy_mslm.Tokenizer.v1 = spacy_mslm.tokenizer:make_tokenizer"],
     "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.logger:console_logger"],

@@ -1,15 +1,19 @@
 """A stage before training: the encoder learns a domain's terms from text that nobody has labelled.
 
-The `mslm` pipe's own training (masks, views, losses), on sentences whose terms a terminology has
-labelled (`weak_text`). Only the encoder is kept, as a checkpoint folder: the heads of the labelled
-task start anew on it, and other trainings can share it.
+    labelled set --train--> teacher --labels--> text --adapt--> encoder --> training, from there
+
+The `mslm` pipe's own training (masks, views, losses), on sentences whose terms are labelled by a
+terminology or, without one, by a teacher: a pipe that is trained on the labelled set first. Of the
+stage only the encoder is kept, as a checkpoint folder: the heads of the labelled task start anew.
 """
 
+import hashlib
 import json
+import random
 import sys
 import time
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ import torch
 import tqdm
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Optimizer
@@ -28,9 +33,9 @@ from .files import replaced_folder
 from .mask_weights import MaskWeighting
 from .masking import Masking
 from .model import shim_of
-from .readers import Reader
 from .schedules import FloatOrSchedule
 from .views import View
+from .weak_text import WeakCorpus
 
 RECORD = "adaptation.json"
 SEED_OFFSET = 1_000_003
@@ -39,21 +44,26 @@ SEED_OFFSET = 1_000_003
 class Adaptation:
     """`spacy_mslm.Adaptation.v1`: settings of the stage.
 
-    corpus: labelled sentences (`spacy_mslm.WeakCorpus.v1`); None for no adaptation.
-    output: the folder of the adapted encoder. If it is there already, made with the same settings,
-        it is used as it is.
-    steps: updates, of `batch_size` sentences each.
+    corpus: sentences with weak labels; without text, there is no adaptation.
+    output: the folder of the adapted encoder. If it is there already, made with the same settings
+        (and by a teacher of the same labelled set), it is used as it is.
+    steps: updates, of `batch_size` sentences each. Sentences of the text are held in memory, as
+        many as that takes.
     optimizer, dropout: as under [training].
+    teacher_steps, teacher_optimizer: of the teacher's training, where the corpus needs one.
     view, mask_probability, masking, mask_weights, loss_weights: as of the pipe.
-    seed: of masks and dropout; not the run's own, so that runs with other seeds can share it.
+    seed: of masks, dropout and order; not the run's own, so that runs with other seeds can share
+        the encoder.
     """
 
     def __init__(
         self,
-        corpus: Reader | None,
+        corpus: WeakCorpus,
         output: str | None,
         steps: int,
         optimizer: Optimizer,
+        teacher_steps: int,
+        teacher_optimizer: Optimizer,
         masking: Masking,
         mask_weights: MaskWeighting,
         loss_weights: dict[str, FloatOrSchedule],
@@ -63,12 +73,14 @@ class Adaptation:
         mask_probability: float = 0.5,
         seed: int = 0,
     ) -> None:
-        if corpus is not None and output is None:
+        if corpus and output is None:
             raise ValueError(Errors.M040)
         self.corpus = corpus
         self.output = output
         self.steps = steps
         self.optimizer = optimizer
+        self.teacher_steps = teacher_steps
+        self.teacher_optimizer = teacher_optimizer
         self.batch_size = batch_size
         self.dropout = dropout
         self.seed = seed
@@ -83,53 +95,98 @@ class Adaptation:
 
 
 def adapt(
-    adaptation: Adaptation, pipe: TrainablePipe, nlp: Language, encoder: str, settings: Any
+    adaptation: Adaptation,
+    pipe: TrainablePipe,
+    teacher: TrainablePipe,
+    get_examples: Callable[[], Iterable[Example]],
+    nlp: Language,
+    settings: Any,
 ) -> Path:
     """Run the stage, unless it was, and return the folder of the adapted encoder.
 
     pipe: an `mslm` pipe with the stage's settings, which is trained here.
+    teacher: one with the settings of the pipeline's own. The two may share a model.
+    get_examples: the labelled set.
     nlp: the pipeline that is initialised; only its language and tokenizer are used, since the
         words of the text must not get into its vocabulary.
-    encoder: the checkpoint that the pipe starts from.
     settings: what the config says of the stage. A folder that another config has made is an error.
     """
     folder = Path(str(adaptation.output))
-    record = json.loads(json.dumps({"encoder": encoder, "settings": settings}))
-    start = time.process_time()
+    encoder = pipe.model.attrs["encoder"]
+    record = {"encoder": encoder, "settings": settings}
+    if adaptation.corpus.needs_labels:
+        record["labelled_set"] = _digest(get_examples())
+    record = json.loads(json.dumps(record))
     if folder.exists():
         if not _made_with(record, folder):
             raise ValueError(Errors.M041.format(path=folder))
         return folder
+    start = time.process_time()
     with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
         # Not the seed itself: a run with the same one would put the very heads, as they were before
         # the stage, on the encoder that has learnt with them, and start better than with others.
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
-        _train(adaptation, pipe, nlp)
+        if adaptation.corpus.needs_labels:
+            labelled = list(get_examples())
+            teacher.initialize(lambda: labelled, nlp=nlp)
+            optimizer = adaptation.teacher_optimizer
+            _train(teacher, labelled, adaptation, adaptation.teacher_steps, optimizer, "Teacher")
+        config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
+        blank = spacy.blank(str(nlp.lang), config=config)
+        found = adaptation.corpus(blank, lambda docs: _entities(teacher, docs))
+        examples = list(islice(found, adaptation.steps * adaptation.batch_size))
+        if not examples:
+            raise ValueError(Errors.M042)
+        pipe.initialize(lambda: examples, nlp=blank)
+        _train(pipe, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
     with replaced_folder(folder) as temporary:
         save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
+        record["sentences"] = len(examples)
         record["cpu_seconds"] = round(time.process_time() - start)
         (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
     return folder
 
 
-def _train(adaptation: Adaptation, pipe: TrainablePipe, nlp: Language) -> None:
-    blank = spacy.blank(
-        str(nlp.lang), config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
-    )
-
-    def read() -> Iterator[Example]:
-        return islice(_repeat(adaptation, blank), adaptation.steps * adaptation.batch_size)
-
-    pipe.initialize(read, nlp=blank)
+def _train(
+    pipe: TrainablePipe,
+    examples: list[Example],
+    adaptation: Adaptation,
+    steps: int,
+    optimizer: Optimizer,
+    title: str,
+) -> None:
+    """Update an initialised pipe, with a progress bar."""
+    shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
+    stream = islice(cycle(shuffled), steps * adaptation.batch_size)
     # In a file, a line now and then.
     interval = 0.5 if sys.stderr.isatty() else 30.0
-    with tqdm.tqdm(total=adaptation.steps, desc="Adaptation", mininterval=interval) as bar:
-        for batch in minibatch(read(), adaptation.batch_size):
-            losses = pipe.update(batch, drop=adaptation.dropout, sgd=adaptation.optimizer)
-            adaptation.optimizer.step_schedules()
+    with tqdm.tqdm(total=steps, desc=title, mininterval=interval) as bar:
+        for batch in minibatch(stream, adaptation.batch_size):
+            losses = pipe.update(batch, drop=adaptation.dropout, sgd=optimizer)
+            optimizer.step_schedules()
             terms = {k.removeprefix(f"{pipe.name}_"): f"{v:.2f}" for k, v in losses.items()}
             bar.set_postfix(terms, refresh=False)
             bar.update()
+
+
+def _entities(teacher: TrainablePipe, docs: Iterable[Doc]) -> Iterator[Doc]:
+    """Documents with the entities that the teacher finds, where it writes them to spans, too."""
+    for doc in teacher.pipe(docs, batch_size=256):
+        for spans in doc.spans.values():
+            doc.set_ents(list(spans), default="outside")
+        doc.spans.clear()
+        yield doc
+
+
+def _digest(examples: Iterable[Example]) -> str:
+    """Of a labelled set: texts and entities."""
+    digest = hashlib.blake2b(digest_size=16)
+    for example in examples:
+        spans = [(s.start, s.end, s.label_) for s in example.reference.ents]
+        for group in example.reference.spans.values():
+            spans += [(s.start, s.end, s.label_) for s in group]
+        digest.update(repr((example.reference.text, spans)).encode("utf8"))
+    return digest.hexdigest()
 
 
 def _made_with(record: dict, folder: Path) -> bool:
@@ -138,15 +195,3 @@ def _made_with(record: dict, folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return {key: found.get(key) for key in record} == record
-
-
-def _repeat(adaptation: Adaptation, nlp: Language) -> Iterator[Example]:
-    """The corpus, over and over."""
-    assert adaptation.corpus is not None
-    while True:
-        empty = True
-        for example in adaptation.corpus(nlp):
-            empty = False
-            yield example
-        if empty:
-            raise ValueError(Errors.M042)

@@ -35,7 +35,7 @@ from .errors import Errors, Warnings
 from .files import replace_file
 from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
-from .mask_weights import MaskWeighting, MaskWeights
+from .mask_weights import MaskWeighting, MaskWeights, UniformWeights
 from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from .masking import JointMasking, Masking, NoMasking
 from .model import MSLMModel, document_windows, load_encoder, shim_of
@@ -398,7 +398,7 @@ class MSLM(TrainablePipe):
         adaptation: a stage before training in which the encoder learns from unlabelled text.
         """
         validate_get_examples(get_examples, "MSLM.initialize")
-        encoder = self._adapted_encoder(adaptation, nlp)
+        encoder = self._adapted_encoder(adaptation, nlp, get_examples)
         self.cfg.update(labels=[], mask_weights=None, transitions=None, temperature=1.0, step=0)
         self._updates = 0
         self._listed.clear()
@@ -422,15 +422,31 @@ class MSLM(TrainablePipe):
         masks = not isinstance(self.masking, NoMasking)
         return masks and self.view == "clean" and weight.is_constant and weight(0) == 0
 
-    def _adapted_encoder(self, adaptation: Adaptation | None, nlp: Language | None) -> str:
+    def _adapted_encoder(
+        self,
+        adaptation: Adaptation | None,
+        nlp: Language | None,
+        get_examples: Callable[[], Iterable[Example]],
+    ) -> str:
         """The checkpoint to start from: the model's, or one that is made of it."""
-        encoder = self.model.attrs["encoder"]
-        if adaptation is None or adaptation.corpus is None or nlp is None:
-            return encoder
+        if adaptation is None or not adaptation.corpus or nlp is None:
+            return self.model.attrs["encoder"]
         components = nlp.config.interpolate()["initialize"]["components"]
-        pipe = MSLM(Vocab(), self.model, self.name, **adaptation.pipe_settings)
         settings = components.get(self.name, {}).get("adaptation")
-        return str(adapt(adaptation, pipe, nlp, encoder, settings))
+        pipe = MSLM(Vocab(), self.model, self.name, **adaptation.pipe_settings)
+        teacher = MSLM(
+            Vocab(),
+            self.model,
+            self.name,
+            masking=NoMasking(),
+            mask_weights=UniformWeights(),
+            loss_weights={"mlm": 0.0, "ed": 1.0, "el": 1.0},
+            spans_key=self.spans_key,
+            transition_weight=self.transition_weight,
+            batch_pieces=self.batch_pieces,
+            max_unaligned=self.max_unaligned,
+        )
+        return str(adapt(adaptation, pipe, teacher, get_examples, nlp, settings))
 
     def _gold_labels(self, example: Example) -> Iterator[str]:
         reference = example.reference

@@ -109,8 +109,8 @@ class Errors:
         "settings (its adaptation.json tells). Give another --paths.adapted, or delete the folder."
     )
     M042 = (
-        "The text for adaptation has no sentence with a term of the terminology in it. Check "
-        "--paths.text and --paths.terms."
+        "The text for adaptation has no sentence in which an entity was found. Check --paths.text "
+        "and, where it is given, --paths.terms."
     )
 
     # ---- data files and commands ----
@@ -230,8 +230,8 @@ class Errors:
         "its columns and a header that names, among others, term and semantic_type."
     )
     M151 = (
-        "Adaptation on plain text needs a terminology that says which of its words are terms. Give "
-        "tables with --paths.terms, or as --paths.text a .spacy file that has entities in it."
+        "Plain text as a corpus needs to know its entities. Give tables of terms, or a .spacy file "
+        "with entities in it (`python -m spacy apply` writes such)."
     )
 
     # ---- tokenizer and saving ----

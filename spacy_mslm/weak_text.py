@@ -1,76 +1,104 @@
 """Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
 
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.vocab import Vocab
 
 from .errors import Errors
-from .readers import Reader, read_gold, select
+from .readers import read_gold, select
 from .sentences import sentence_starts
 from .terminology import Terminology
 
+Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
-def make_weak_corpus(
-    text: str | Sequence[str] | None,
-    terms: str | Sequence[str] | None = None,
-    limit: int = 0,
-    seed: int | None = 0,
-) -> Reader | None:
-    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them. None when
-    there is no text.
+
+class WeakCorpus:
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them.
 
     text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
         anything else, has found in them (`spacy apply` writes such). Others: plain text, a
-        sentence, passage or document a line (`.gz` too), in which `terms` are the entities.
-    terms: tables of terms, see `terminology`; for plain text.
+        sentence, passage or document a line (`.gz` too). None: there is no text.
+    terms: tables of terms, which are the entities of plain text, see `terminology`. None: they are
+        left to whom the corpus is read for.
     limit: only the first so many documents; 0 for all.
     seed: shuffle the documents, always in the same order, before the limit; null for file order.
         They are held in memory, plain text without its analysis.
     """
-    if text is None:
-        return None
-    paths = _paths(text)
-    plain = [path for path in paths if not (path.is_dir() or path.suffix == ".spacy")]
-    if plain and terms is None:
-        raise ValueError(Errors.M151)
-    terminologies: dict[Vocab, Terminology] = {}  # a corpus is read more than once
 
-    def find_terms(nlp: Language) -> Terminology:
-        if nlp.vocab not in terminologies:
-            terminologies[nlp.vocab] = Terminology(nlp, _paths(terms or []))
-        return terminologies[nlp.vocab]
+    def __init__(
+        self,
+        text: str | Sequence[str] | None,
+        terms: str | Sequence[str] | None = None,
+        limit: int = 0,
+        seed: int | None = 0,
+    ) -> None:
+        paths = _paths(text)
+        self.annotated = [path for path in paths if path.is_dir() or path.suffix == ".spacy"]
+        self.plain = [path for path in paths if path not in self.annotated]
+        self.terms = _paths(terms)
+        self.limit = limit
+        self.seed = seed
 
-    def read(nlp: Language) -> Iterator[Example]:
-        if plain:
-            lines = (line for path in plain for line in _read_lines(path))
-            for name, line in select(lines, limit, seed):
-                for doc in _split(nlp.make_doc(line)):
-                    doc.set_ents(find_terms(nlp)(doc), default="outside")
-                    yield from _examples(doc, name)
-        docs = (doc for path in paths if path not in plain for doc in read_gold(path, nlp.vocab))
-        for doc in select(docs, limit, seed):
+    def __bool__(self) -> bool:
+        """Whether there is text."""
+        return bool(self.plain or self.annotated)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the entities of plain text are left to `annotate`."""
+        return bool(self.plain) and not self.terms
+
+    def __call__(self, nlp: Language, annotate: Annotate | None = None) -> Iterator[Example]:
+        """nlp: its tokenizer is used, and its vocabulary takes in the words.
+
+        annotate: sets the entities of a stream of documents, where the corpus has none.
+        """
+        for doc in self._annotated_plain(nlp, annotate) if self.plain else ():
+            yield from _examples(doc)
+        docs = (doc for path in self.annotated for doc in read_gold(path, nlp.vocab))
+        for doc in select(docs, self.limit, self.seed):
             for sentence in _split(doc):
-                yield from _examples(sentence, doc.user_data["id"])
+                yield from _examples(sentence)
 
-    return read
+    def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
+        lines = (line for path in self.plain for line in _read_lines(path))
+        docs = (
+            sentence
+            for name, line in select(lines, self.limit, self.seed)
+            for sentence in _split(_named(nlp.make_doc(line), name))
+        )
+        if self.terms:
+            return _annotate_terms(docs, Terminology(nlp, self.terms))
+        if annotate is None:
+            raise ValueError(Errors.M151)
+        return annotate(docs)
 
 
-def _examples(reference: Doc, name: str) -> Iterator[Example]:
+def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[Doc]:
+    for doc in docs:
+        doc.set_ents(terminology(doc), default="outside")
+        yield doc
+
+
+def _examples(reference: Doc) -> Iterator[Example]:
     if reference.ents:
         predicted = reference.copy()
         predicted.set_ents([], default="missing")
-        reference.user_data["id"] = predicted.user_data["id"] = name
         yield Example(predicted, reference)
 
 
-def _paths(paths: str | Sequence[str]) -> list[Path]:
-    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths)]
+def _paths(paths: str | Sequence[str] | None) -> list[Path]:
+    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
+
+
+def _named(doc: Doc, name: str) -> Doc:
+    doc.user_data["id"] = name
+    return doc
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -92,4 +120,4 @@ def _split(doc: Doc) -> Iterator[Doc]:
     inside = {token.i for ent in doc.ents for token in ent[1:]}
     starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
     for start, end in pairwise([*starts, len(doc)]):
-        yield doc[start:end].as_doc()
+        yield _named(doc[start:end].as_doc(), doc.user_data["id"])

@@ -19,6 +19,7 @@ from .conftest import make_examples
 from .test_terminology import write_terms
 
 TEXT = "the patient had asthma after aspirin qxsecret .\nno history of acute renal failure .\n"
+OPTIMIZER = {"@optimizers": "spacy_mslm.AdamW.v1", "learn_rate": 0.003, "head_learn_rate": 0.01}
 TERMS = [("asthma", "disease"), ("acute renal failure", "disease"), ("aspirin", "drug")]
 
 
@@ -45,11 +46,9 @@ def make(encoder: Path, tmp_path: Path) -> Callable[..., Language]:
             "masking": {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.1},
             "mask_weights": {"@misc": "spacy_mslm.UniformWeights.v1"},
             "loss_weights": {"mlm": 1.0, "ed": 1.0, "el": 1.0},
-            "optimizer": {
-                "@optimizers": "spacy_mslm.AdamW.v1",
-                "learn_rate": 0.003,
-                "head_learn_rate": 0.01,
-            },
+            "optimizer": OPTIMIZER,
+            "teacher_steps": 60,
+            "teacher_optimizer": OPTIMIZER,
             **changes,
         }
         nlp = spacy.blank("en")
@@ -121,7 +120,7 @@ def test_another_stage_does_not_pass_for_this_one(make, tmp_path):
 
 
 def test_a_stage_that_fails_leaves_nothing_behind(make, tmp_path):
-    with pytest.raises(ValueError, match=r"no sentence with a term"):
+    with pytest.raises(ValueError, match=r"no sentence in which an entity was found"):
         initialize(make(corpus={"text": str(write_terms(tmp_path / "no.txt", []))}))
     assert not (tmp_path / "adapted").exists()
 
@@ -131,6 +130,35 @@ def test_no_text_no_adaptation(make, make_nlp, tmp_path):
     assert not (tmp_path / "adapted").exists()
     plain = make_nlp().get_pipe("mslm")
     assert perplexity(pipe, spacy.blank("en")) == perplexity(plain, spacy.blank("en"))
+
+
+@pytest.mark.parametrize("spans_key", [None, "terms"])
+def test_without_terms_a_teacher_labels_the_text(make, make_nlp, tmp_path, spans_key):
+    """It learns the labelled set, finds its mentions in the text, and the encoder learns those."""
+    nlp = make(corpus={"terms": None}, steps=100)
+    nlp.get_pipe("mslm").spans_key = spans_key
+    examples = make_examples(nlp)
+    if spans_key:
+        for example in examples:
+            example.reference.spans[spans_key] = list(example.reference.ents)
+            example.reference.set_ents([])
+    nlp.initialize(lambda: examples)
+    pipe = nlp.get_pipe("mslm")
+    assert pipe.labels == ("Chemical", "Disease")
+    record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
+    assert record["sentences"] == 2
+    plain = make_nlp()
+    assert perplexity(pipe, nlp) < 0.2 * perplexity(plain.get_pipe("mslm"), plain)
+
+
+def test_a_teacher_of_another_labelled_set_makes_another_encoder(make):
+    nlp = make(corpus={"terms": None})
+    initialize(nlp)
+    again = make(corpus={"terms": None})
+    initialize(again)
+    other = make(corpus={"terms": None})
+    with pytest.raises(ValueError, match=r"not what this adaptation would make"):
+        other.initialize(lambda: make_examples(other)[:2])
 
 
 def test_a_folder_is_needed(make):

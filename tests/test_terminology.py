@@ -11,10 +11,10 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 
 from spacy_mslm.terminology import Term, Terminology, read_terms
-from spacy_mslm.weak_text import make_weak_corpus
+from spacy_mslm.weak_text import WeakCorpus
 
 NLP = spacy.blank("en")
 TERMS = [
@@ -108,9 +108,7 @@ def test_broken_lines_are_named_and_left_out(tmp_path, caplog):
 def read(nlp: Language, tmp_path: Path, text: str, **options) -> list:
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf8")
-    reader = make_weak_corpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)
-    assert reader is not None
-    return list(reader(nlp))
+    return list(WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)(nlp))
 
 
 def test_sentences_with_a_term_become_examples(nlp, tmp_path):
@@ -142,11 +140,11 @@ def test_compressed_text_is_read_and_broken_text_is_named(nlp, tmp_path):
     terms = str(write_terms(tmp_path / "terms.tsv"))
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(gzip.compress(b"asthma\n"))
-    reader = make_weak_corpus([str(packed)], [terms])
+    reader = WeakCorpus([str(packed)], [terms])
     assert [eg.text for eg in reader(nlp)] == ["asthma"]
     (tmp_path / "latin.txt").write_bytes(b"asthma\nna\xefve asthma\n")
     with pytest.raises(ValueError, match=r"latin\.txt, line 2: not valid UTF-8") as caught:
-        list(make_weak_corpus(str(tmp_path / "latin.txt"), terms)(nlp))
+        list(WeakCorpus(str(tmp_path / "latin.txt"), terms)(nlp))
     assert "asthma" not in str(caught.value)
 
 
@@ -162,7 +160,7 @@ def test_entities_of_a_pipeline_are_weak_labels_too(nlp, tmp_path):
     (tmp_path / "weak").mkdir()
     DocBin(docs=docs).to_disk(tmp_path / "weak" / "some.spacy")
     for source in (tmp_path / "weak", tmp_path / "weak" / "some.spacy"):
-        examples = list(make_weak_corpus(str(source), seed=None)(nlp))
+        examples = list(WeakCorpus(str(source), seed=None)(nlp))
         assert [[ent.text for ent in eg.reference.ents] for eg in examples] == [
             ["asthma"],
             ["B cell lymphoma"],
@@ -179,11 +177,30 @@ def test_no_sentence_is_cut_within_an_entity(nlp, tmp_path):
         token.is_sent_start = token.text in ("Who", "Then")
     doc.set_ents([doc.char_span(8, 15, label="X")])
     DocBin(docs=[doc]).to_disk(tmp_path / "weak.spacy")
-    (example,) = make_weak_corpus(str(tmp_path / "weak.spacy"))(nlp)
+    (example,) = WeakCorpus(str(tmp_path / "weak.spacy"))(nlp)
     assert example.reference.text.strip() == "Seen by Dr. Who."
 
 
-def test_no_text_is_no_corpus_and_text_needs_terms():
-    assert make_weak_corpus(None, None) is None
-    with pytest.raises(ValueError, match=r"--paths\.terms"):
-        make_weak_corpus("text.txt", None)
+def test_plain_text_without_terms_is_left_to_others(nlp, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("She has asthma. She is well.\n", encoding="utf8")
+    corpus = WeakCorpus(str(path))
+    assert corpus and corpus.needs_labels
+    with pytest.raises(ValueError, match=r"tables of terms"):
+        list(corpus(nlp))
+
+    def annotate(docs):
+        for doc in docs:
+            doc.set_ents([Span(doc, 2, 3, label="X")] if doc[2].text == "asthma" else [])
+            yield doc
+
+    (example,) = corpus(nlp, annotate)
+    assert [(e.text, e.label_) for e in example.reference.ents] == [("asthma", "X")]
+    assert example.predicted.user_data["id"] == "text.txt:1"
+
+
+def test_no_text_is_no_corpus():
+    assert not WeakCorpus(None)
+    assert not WeakCorpus(None).needs_labels
+    assert not WeakCorpus("text.txt", "terms.tsv").needs_labels
+    assert not WeakCorpus("weak.spacy").needs_labels
