@@ -114,7 +114,7 @@ def accuracy(
 def read_spec(path: Path, folder: Path) -> Spec:
     """Trials in the order of the file, a seed at a time, so that early results span all of them.
 
-    folder: of the trials, `{output}` in overrides.
+    folder: of the trials. In overrides, `{output}` stands for it and `{set}` for the set.
     """
     spec = srsly.read_yaml(path)
     trials = []
@@ -122,10 +122,10 @@ def read_spec(path: Path, folder: Path) -> Spec:
         for dataset in trial.get("sets", spec["sets"]):
             for seed in trial.get("seeds", spec["seeds"]):
                 overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
-                overrides = {
-                    key: value.replace("{output}", str(folder)) if isinstance(value, str) else value
-                    for key, value in overrides.items()
-                }
+                for key, value in overrides.items():
+                    if isinstance(value, str):
+                        value = value.replace("{output}", str(folder)).replace("{set}", dataset)
+                        overrides[key] = value
                 trials.append(
                     Trial(
                         *(name, dataset, seed, trial["config"], overrides),

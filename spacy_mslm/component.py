@@ -432,7 +432,8 @@ class MSLM(TrainablePipe):
         if adaptation is None or not adaptation.corpus or nlp is None:
             return self.model.attrs["encoder"]
         components = nlp.config.interpolate()["initialize"]["components"]
-        settings = components.get(self.name, {}).get("adaptation")
+        settings = dict(components.get(self.name, {}).get("adaptation", {}))
+        settings.pop("output", None)  # where it is does not change what it is
         pipe = MSLM(Vocab(), self.model, self.name, **adaptation.pipe_settings)
         teacher = MSLM(
             Vocab(),
