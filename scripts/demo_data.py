@@ -1,5 +1,5 @@
-"""Write the demo corpus: short clinical sentences with Disease and Chemical mentions, in IOB2, more
-such sentences without labels, and a terminology.
+"""Write the demo corpus: short clinical sentences with Disease and Chemical mentions, in IOB2, and
+more such sentences without labels.
 
 A seeded generator over our own word lists, so that the demo runs with no data of anybody's. Some
 mentions stand only in the test set and in the text without labels. It shows that the pipeline
@@ -10,8 +10,6 @@ works, not how well: for figures on real text see the README.
 
 import random
 import sys
-from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 HEADS = [
@@ -95,15 +93,6 @@ def sentence(rng: random.Random, held_out: bool) -> list[tuple[str, str]]:
     return [(first[:1].upper() + first[1:], tag), *tagged[1:]]
 
 
-def terms() -> Iterator[tuple[str, str]]:
-    """Every name that the generator may write, with its type."""
-    yield from ((name, "disease") for name in PLAIN)
-    grades = ["", *(f"{grade} " for grade in GRADES)]
-    for grade, site, head in product(grades, SITES, HEADS):
-        yield f"{grade}{site} {head}", "disease"
-    yield from ((stem + ending, "drug") for stem, ending in product(STEMS, ENDINGS))
-
-
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)
@@ -124,9 +113,6 @@ def main(folder: Path) -> None:
         if text not in seen:
             lines.append(text)
     (folder / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf8")
-    rows = ["term\tid\tsource\tsemantic_type"]
-    rows += [f"{name}\t{i}\tdemo\t{label}" for i, (name, label) in enumerate(terms())]
-    (folder / "terms.tsv").write_text("\n".join(rows) + "\n", encoding="utf8")
 
 
 if __name__ == "__main__":

@@ -276,6 +276,33 @@ def test_one_command_line_trains_every_config(
         assert (pipe.masking.elm_rate, pipe.masking.blm_rate) == (0.9, 0.1)
 
 
+@pytest.mark.parametrize("labels", ["teacher", "terms"])
+def test_adaptation_is_part_of_the_command(
+    labels: str, train: Callable[..., Run], work: SimpleNamespace
+) -> None:
+    """On text alone, and on text with a terminology. No word of the text is in the pipeline."""
+    text = work.root / f"{labels}.txt"
+    text.write_text("the patient had asthma after aspirin qxunlabelled .\n" * 20, encoding="utf8")
+    adapted = work.root / "adapted" / labels
+    overrides: dict[str, object] = {**LEARN, "paths.text": text, "paths.adapted": adapted}
+    if labels == "terms":
+        terms = work.root / "terms.tsv"
+        terms.write_text("term\tsemantic_type\naspirin\tdrug\n", encoding="utf8")
+        overrides["paths.terms"] = [str(terms)]
+    stage = "initialize.components.mslm.adaptation"
+    overrides |= {f"{stage}.steps": 5, f"{stage}.optimizer.learn_rate.rate": 0.003}
+    result = train("mslm", **overrides)
+    assert ("Teacher" in result.stderr) == (labels == "teacher")
+    assert "Adaptation" in result.stderr and Warnings.W025 not in result.stderr
+    record = json.loads((adapted / "adaptation.json").read_text())
+    assert record["sentences"] == 20 and record["settings"]["steps"] == 5
+    nlp = result.load()
+    assert nlp.get_pipe("mslm").labels == ("Chemical", "Disease")
+    assert ("asthma", "Disease") in ents(nlp(TEXT))
+    for file in result.model.rglob("*"):
+        assert file.is_dir() or b"qxunlabelled" not in file.read_bytes(), file
+
+
 def test_the_seed_decides_the_run(train: Callable[..., Run]) -> None:
     first = train("mslm", **{"vars.view": "mixed"})
     assert train("mslm", "again", **{"vars.view": "mixed"}).weights == first.weights
