@@ -116,6 +116,21 @@ def test_shipped_specs_are_read(path: Path) -> None:
         assert (ROOT / "configs" / f"{trial.config}.cfg").exists()
 
 
+def test_trials_are_overrides_times_sets_times_seeds(tmp_path: Path) -> None:
+    spec = {"split": "dev", "data": "data", "encoder": "encoder", "sets": ["a", "b"]}
+    spec |= {"seeds": [0, 1], "overrides": {"vars.limit": 500, "paths.text": "{output}/{set}.txt"}}
+    spec["trials"] = {
+        "vanilla": {"config": "vanilla"},
+        "other": {"config": "mslm", "sets": ["b"], "overrides": {"vars.limit": 2500}},
+    }
+    srsly.write_yaml(tmp_path / "spec.yml", spec)
+    trials = read_spec(tmp_path / "spec.yml", Path("/runs")).trials
+    keys = ["vanilla-a-s0", "vanilla-b-s0", "other-b-s0", "vanilla-a-s1", "vanilla-b-s1"]
+    assert [trial.key for trial in trials] == [*keys, "other-b-s1"]
+    assert trials[0].overrides == {"vars.limit": 500, "paths.text": "/runs/a.txt"}
+    assert trials[2].overrides == {"vars.limit": 2500, "paths.text": "/runs/b.txt"}
+
+
 def test_the_search_keeps_to_its_budget() -> None:
     spec = read_spec(SPECS / "search.yml", Path("runs"))
     trials = spec.trials
