@@ -48,7 +48,6 @@ class Trial(NamedTuple):
 
     overrides: of the config, as on the command line of `spacy train`.
     drop_mentions: the share of the training mentions that is left out.
-    keep_model: whether `model-last` stays in the trial's folder, 90 MB with a MiniLM.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Trial(NamedTuple):
     config: str
     overrides: dict[str, Any]
     drop_mentions: float
-    keep_model: bool
 
     @property
     def key(self) -> str:
@@ -93,7 +91,7 @@ def accuracy(
         accuracy_report(results or sorted(store.glob("*.jsonl")))
         return
     path = Path(spec)
-    folder = output / path.stem
+    folder = (output / path.stem).resolve()  # trials run elsewhere, in the project's root
     folder.mkdir(parents=True, exist_ok=True)
     store.mkdir(parents=True, exist_ok=True)
     if detach:
@@ -108,7 +106,7 @@ def accuracy(
             )
         msg.info(f"Runs in the background, log: {log}")
         return
-    run_trials(read_spec(path, folder.resolve()), folder, store / f"{path.stem}.jsonl")
+    run_trials(read_spec(path, folder), folder, store / f"{path.stem}.jsonl")
 
 
 def read_spec(path: Path, folder: Path) -> Spec:
@@ -130,7 +128,6 @@ def read_spec(path: Path, folder: Path) -> Spec:
                     Trial(
                         *(name, dataset, seed, trial["config"], overrides),
                         drop_mentions=trial.get("drop_mentions", 0.0),
-                        keep_model=trial.get("keep_model", False),
                     )
                 )
     trials.sort(key=lambda trial: trial.seed)
@@ -211,7 +208,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     if adapted is not None:
         adaptation = srsly.read_json(ROOT / adapted / RECORD)["cpu_seconds"]
     scores, counts = score(folder / "model-last", data / SPLITS[spec.split], train, trial)
-    for model in ("model-best",) if trial.keep_model else ("model-best", "model-last"):
+    for model in ("model-best", "model-last"):
         shutil.rmtree(folder / model)
     return {
         "trial": trial.name,

@@ -47,7 +47,6 @@ class Terminology:
                 if _is_telling(term.name, nlp):
                     attribute = "ORTH" if _is_acronym(term.name) else "LOWER"
                     names[attribute, term.label].append(term.name)
-        self.labels = sorted({label for _, label in names})
         self._matchers = {a: PhraseMatcher(nlp.vocab, attr=a) for a in ("LOWER", "ORTH")}
         for (attribute, label), terms in names.items():
             self._matchers[attribute].add(label, [nlp.make_doc(term) for term in terms])
