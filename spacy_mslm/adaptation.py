@@ -3,8 +3,9 @@
     labelled set --train--> teacher --labels--> text --adapt--> encoder --> training, from there
 
 The `mslm` pipe's own training (masks, views, losses), on sentences whose terms are labelled by a
-terminology or, without one, by a teacher: a pipe that is trained on the labelled set first. Of the
-stage only the encoder is kept, as a checkpoint folder: the heads of the labelled task start anew.
+terminology or, without one, by a teacher: a pipe that is trained on the labelled set first. What is
+kept of the stage is a checkpoint folder, with the entity heads in it: where the labels are those of
+the labelled set, training goes on from them too.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import spacy
 import torch
 import tqdm
+from safetensors.torch import load_file, save_file
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -32,12 +34,13 @@ from .errors import Errors
 from .files import replaced_folder
 from .mask_weights import MaskWeighting
 from .masking import Masking
-from .model import shim_of
+from .model import MSLMModel, shim_of
 from .schedules import FloatOrSchedule
 from .views import View
 from .weak_text import WeakCorpus
 
 RECORD = "adaptation.json"
+HEADS = "heads.safetensors"
 SEED_OFFSET = 1_000_003
 
 
@@ -113,7 +116,8 @@ def adapt(
     """
     folder = Path(str(adaptation.output))
     encoder = pipe.model.attrs["encoder"]
-    record = {"encoder": encoder, "settings": settings}
+    sizes = [pipe.model.attrs[f"{head}_size"] for head in ("detection", "classification")]
+    record = {"encoder": encoder, "heads": sizes, "settings": settings}
     if adaptation.corpus.needs_labels:
         record["labelled_set"] = _digest(get_examples())
     record = json.loads(json.dumps(record))
@@ -123,8 +127,8 @@ def adapt(
         return folder
     start = time.process_time()
     with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
-        # Not the seed itself: a run with the same one would put the very heads, as they were before
-        # the stage, on the encoder that has learnt with them, and start better than with others.
+        # Not the seed itself: a run with the same one that draws heads anew would draw those from
+        # which the encoder has learnt here, and start better than with others.
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
         if adaptation.corpus.needs_labels:
             labelled = list(get_examples())
@@ -140,11 +144,21 @@ def adapt(
         pipe.initialize(lambda: examples, nlp=blank)
         _train(pipe, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
     with replaced_folder(folder) as temporary:
-        save_checkpoint(shim_of(pipe.model).network.lm, encoder, temporary)
+        network = shim_of(pipe.model).network
+        save_checkpoint(network.lm, encoder, temporary)
+        save_file(network.entity_heads.state_dict(), temporary / HEADS)
+        record["labels"] = pipe.labels
         record["sentences"] = len(examples)
         record["cpu_seconds"] = round(time.process_time() - start)
         (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
     return folder
+
+
+def keep_heads(model: MSLMModel, folder: Path, labels: Sequence[str]) -> None:
+    """Put the stage's entity heads on a model with its encoder, if their labels are these."""
+    record = json.loads((folder / RECORD).read_text(encoding="utf8"))
+    if record["labels"] == list(labels):
+        shim_of(model).network.entity_heads.load_state_dict(load_file(folder / HEADS))
 
 
 def _train(

@@ -17,7 +17,7 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Config, Optimizer, set_dropout_rate
 
-from .adaptation import Adaptation, adapt
+from .adaptation import Adaptation, adapt, keep_heads
 from .batches import (
     BLM,
     ELM,
@@ -398,7 +398,7 @@ class MSLM(TrainablePipe):
         adaptation: a stage before training in which the encoder learns from unlabelled text.
         """
         validate_get_examples(get_examples, "MSLM.initialize")
-        encoder = self._adapted_encoder(adaptation, nlp, get_examples)
+        adapted = self._adapted(adaptation, nlp, get_examples)
         self.cfg.update(labels=[], mask_weights=None, transitions=None, temperature=1.0, step=0)
         self._updates = 0
         self._listed.clear()
@@ -410,11 +410,13 @@ class MSLM(TrainablePipe):
         if not self.labels:
             logger.warning(Warnings.W020.format(name=self.name))
         self.model.set_dim("nO", len(self.labels), force=True)
-        load_encoder(self.model, encoder)
+        load_encoder(self.model, str(adapted or self.model.attrs["encoder"]))
+        if adapted is not None:
+            keep_heads(self.model, adapted, self.labels)
         self._survey(get_examples())
         if self.view == "masked":
             logger.warning(Warnings.W021)
-        if encoder == self.model.attrs["encoder"] and self._masks_without_learning():
+        if adapted is None and self._masks_without_learning():
             logger.warning(Warnings.W025)
 
     def _masks_without_learning(self) -> bool:
@@ -422,15 +424,15 @@ class MSLM(TrainablePipe):
         masks = not isinstance(self.masking, NoMasking)
         return masks and self.view == "clean" and weight.is_constant and weight(0) == 0
 
-    def _adapted_encoder(
+    def _adapted(
         self,
         adaptation: Adaptation | None,
         nlp: Language | None,
         get_examples: Callable[[], Iterable[Example]],
-    ) -> str:
-        """The checkpoint to start from: the model's, or one that is made of it."""
+    ) -> Path | None:
+        """The checkpoint to start from, where it is not the model's own but made of it."""
         if adaptation is None or not adaptation.corpus or nlp is None:
-            return self.model.attrs["encoder"]
+            return None
         components = nlp.config.interpolate()["initialize"]["components"]
         settings = dict(components.get(self.name, {}).get("adaptation", {}))
         settings.pop("output", None)  # where it is does not change what it is
@@ -447,7 +449,7 @@ class MSLM(TrainablePipe):
             batch_pieces=self.batch_pieces,
             max_unaligned=self.max_unaligned,
         )
-        return str(adapt(adaptation, pipe, teacher, get_examples, nlp, settings))
+        return adapt(adaptation, pipe, teacher, get_examples, nlp, settings)
 
     def _gold_labels(self, example: Example) -> Iterator[str]:
         reference = example.reference

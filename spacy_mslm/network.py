@@ -68,6 +68,11 @@ class MSLMNetwork(nn.Module):
     def types(self) -> int:
         return self.classification.output.out_features
 
+    @property
+    def entity_heads(self) -> nn.ModuleDict:
+        """The heads that are not the checkpoint's."""
+        return nn.ModuleDict({"ed": self.detection, "el": self.classification})
+
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
         """One training pass: only what the batch names is projected."""
         at = {

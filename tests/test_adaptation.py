@@ -148,6 +148,14 @@ def test_without_terms_a_teacher_labels_the_text(make, make_nlp, tmp_path, spans
     assert pipe.labels == ("Chemical", "Disease")
     record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
     assert record["sentences"] == 2
+    assert record["labels"] == ["Chemical", "Disease"]
+    # Its heads have learnt the labelled task, and are kept: no training yet, and it knows the text.
+    (doc,) = nlp.pipe(["the patient had asthma after aspirin"])
+    found = doc.spans[spans_key] if spans_key else doc.ents
+    assert [(ent.text, ent.label_) for ent in found] == [
+        ("asthma", "Disease"),
+        ("aspirin", "Chemical"),
+    ]
     pipe.spans_key = None  # what follows looks at entities
     plain = make_nlp()
     assert perplexity(pipe, nlp) < 0.2 * perplexity(plain.get_pipe("mslm"), plain)
