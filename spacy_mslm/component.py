@@ -32,6 +32,7 @@ from .calibration import Calibration, calibrate
 from .collate import batch_by_padded_size, pad_rows
 from .decoding import count_transitions, transition_scores
 from .errors import Errors, Warnings
+from .extensions import confidence_of
 from .files import replace_file
 from .gold import align_gold, document_name
 from .losses import Terms, count_totals, joint_loss
@@ -93,10 +94,6 @@ train = null
 limit = 0
 seed = null
 """
-
-for _owner, _extension in ((Span, "confidence"), (Doc, "bio_probabilities")):
-    if not _owner.has_extension(_extension):
-        _owner.set_extension(_extension, default=None)
 
 
 @Language.factory(
@@ -280,16 +277,16 @@ class MSLM(TrainablePipe):
                 for ent in doc.ents:
                     taken[ent.start : ent.end] = True
             spans = []
-            for start, end, type_, confidence in prediction.entities:
+            for start, end, type_, probability in prediction.entities:
                 if not taken[start:end].any():
                     span = Span(doc, start, end, label=self.labels[type_])
-                    span._.confidence = confidence
+                    span._.confidence = probability
                     spans.append(span)
             if self.spans_key is None:
                 doc.set_ents([*doc.ents, *spans], default="outside")
             else:
                 doc.spans[self.spans_key] = spans
-                scores = np.array([span._.confidence for span in spans], dtype=np.float32)
+                scores = np.array([confidence_of(span) for span in spans], dtype=np.float32)
                 doc.spans[self.spans_key].attrs["scores"] = scores
             if self.token_probabilities:
                 doc._.bio_probabilities = prediction.bio

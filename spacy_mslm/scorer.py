@@ -21,6 +21,7 @@ from spacy.vocab import Vocab
 
 from .calibration import calibration_error, unscale
 from .errors import Warnings
+from .extensions import confidence_of
 from .readers import read_gold, select
 from .sentences import sentence_starts
 
@@ -223,7 +224,7 @@ def _mention(span: Span) -> Mention:
 
 
 def _confidence(span: Span) -> float:
-    value = span._.confidence if Span.has_extension("confidence") else None
+    value = confidence_of(span)
     return float("nan") if value is None else float(value)
 
 

@@ -6,10 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from .errors import Errors
+from .extensions import confidence_of
 from .readers import read_gold, select
 from .sentences import sentence_starts
 from .terminology import Terminology
@@ -25,6 +26,8 @@ class WeakCorpus:
         sentence, passage or document a line (`.gz` too). None: there is no text.
     terms: tables of terms, which are the entities of plain text, see `terminology`. None: they are
         left to whom the corpus is read for.
+    min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
+        `mslm` pipe gives. Entities of other origin have none, and stay.
     limit: only the first so many documents; 0 for all.
     seed: shuffle the documents, always in the same order, before the limit; null for file order.
         They are held in memory, plain text without its analysis.
@@ -34,6 +37,7 @@ class WeakCorpus:
         self,
         text: str | Sequence[str] | None,
         terms: str | Sequence[str] | None = None,
+        min_confidence: float = 0.0,
         limit: int = 0,
         seed: int | None = 0,
     ) -> None:
@@ -41,6 +45,7 @@ class WeakCorpus:
         self.annotated = [path for path in paths if path.is_dir() or path.suffix == ".spacy"]
         self.plain = [path for path in paths if path not in self.annotated]
         self.terms = _paths(terms)
+        self.min_confidence = min_confidence
         self.limit = limit
         self.seed = seed
 
@@ -59,18 +64,25 @@ class WeakCorpus:
         annotate: sets the entities of a stream of documents, where the corpus has none.
         """
         for doc in self._annotated_plain(nlp, annotate) if self.plain else ():
-            yield from _examples(doc)
+            if self._trusts(doc[:]):
+                yield _example(doc)
         docs = (doc for path in self.annotated for doc in read_gold(path, nlp.vocab))
         for doc in select(docs, self.limit, self.seed):
-            for sentence in _split(doc):
-                yield from _examples(sentence)
+            for sentence in filter(self._trusts, _sentences(doc)):
+                yield _example(_copy(sentence))
+
+    def _trusts(self, sentence: Span) -> bool:
+        """Whether it has entities, and all of them are sure enough."""
+        confidences = [confidence_of(ent) for ent in sentence.ents]
+        sure = all(value is None or value >= self.min_confidence for value in confidences)
+        return bool(confidences) and sure
 
     def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
         lines = (line for path in self.plain for line in _read_lines(path))
         docs = (
             sentence
             for name, line in select(lines, self.limit, self.seed)
-            for sentence in _split(_named(nlp.make_doc(line), name))
+            for sentence in map(_copy, _sentences(_named(nlp.make_doc(line), name)))
         )
         if self.terms:
             return _annotate_terms(docs, Terminology(nlp, self.terms))
@@ -85,11 +97,10 @@ def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[D
         yield doc
 
 
-def _examples(reference: Doc) -> Iterator[Example]:
-    if reference.ents:
-        predicted = reference.copy()
-        predicted.set_ents([], default="missing")
-        yield Example(predicted, reference)
+def _example(reference: Doc) -> Example:
+    predicted = reference.copy()
+    predicted.set_ents([], default="missing")
+    return Example(predicted, reference)
 
 
 def _paths(paths: str | Sequence[str] | None) -> list[Path]:
@@ -115,9 +126,13 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path.name}:{number}", line
 
 
-def _split(doc: Doc) -> Iterator[Doc]:
-    """A document for each sentence; none is cut within an entity."""
+def _sentences(doc: Doc) -> Iterator[Span]:
+    """None is cut within an entity."""
     inside = {token.i for ent in doc.ents for token in ent[1:]}
     starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
     for start, end in pairwise([*starts, len(doc)]):
-        yield _named(doc[start:end].as_doc(), doc.user_data["id"])
+        yield doc[start:end]
+
+
+def _copy(sentence: Span) -> Doc:
+    return _named(sentence.as_doc(), sentence.doc.user_data["id"])

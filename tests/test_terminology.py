@@ -128,6 +128,28 @@ def test_sentences_with_a_term_become_examples(nlp, tmp_path):
         assert all(token.ent_iob for token in example.reference)  # outside is annotated, too
 
 
+def test_sentences_with_an_unsure_entity_are_left_out(nlp, tmp_path):
+    """A pipe says how sure it is, of documents that it has written and of those that it reads."""
+    text = "She has asthma. No aspirin was given, and no heparin. She took heparin."
+
+    def annotate(docs):
+        for doc in docs:
+            spans = [doc[t.i : t.i + 1] for t in doc if t.text in ("asthma", "aspirin", "heparin")]
+            doc.set_ents([Span(doc, s.start, s.end, label="x") for s in spans])
+            for ent in doc.ents:
+                ent._.confidence = {"asthma": 0.9, "aspirin": 0.5}.get(ent.text)
+            yield doc
+
+    (tmp_path / "text.txt").write_text(text)
+    DocBin(docs=annotate([nlp(text)]), store_user_data=True).to_disk(tmp_path / "text.spacy")
+    for name in ("text.txt", "text.spacy"):
+        corpus = WeakCorpus(str(tmp_path / name), min_confidence=0.7)
+        kept = [eg.reference.text.strip() for eg in corpus(nlp, annotate)]
+        assert kept == ["She has asthma.", "She took heparin."], name
+        everything = WeakCorpus(str(tmp_path / name))
+        assert len(list(everything(nlp, annotate))) == 3
+
+
 def test_lines_are_shuffled_the_same_way_each_time_and_limited(nlp, tmp_path):
     text = "".join(f"asthma {i}\n" for i in range(30))
     once = [eg.text for eg in read(nlp, tmp_path, text, limit=10, seed=1)]
