@@ -19,7 +19,8 @@ Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
 
 class WeakCorpus:
-    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them.
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them, and some
+    that have none.
 
     text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
         anything else, has found in them (`spacy apply` writes such). Others: plain text, a
@@ -28,6 +29,8 @@ class WeakCorpus:
         left to whom the corpus is read for.
     min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
         `mslm` pipe gives. Entities of other origin have none, and stay.
+    empty: sentences without entities, for each one with; most of a text are such, and there is
+        little to learn from them but where entities are not.
     limit: only the first so many documents; 0 for all.
     seed: shuffle the documents, always in the same order, before the limit; null for file order.
         They are held in memory, plain text without its analysis.
@@ -38,6 +41,7 @@ class WeakCorpus:
         text: str | Sequence[str] | None,
         terms: str | Sequence[str] | None = None,
         min_confidence: float = 0.0,
+        empty: float = 0.0,
         limit: int = 0,
         seed: int | None = 0,
     ) -> None:
@@ -46,6 +50,7 @@ class WeakCorpus:
         self.plain = [path for path in paths if path not in self.annotated]
         self.terms = _paths(terms)
         self.min_confidence = min_confidence
+        self.empty = empty
         self.limit = limit
         self.seed = seed
 
@@ -63,26 +68,33 @@ class WeakCorpus:
 
         annotate: sets the entities of a stream of documents, where the corpus has none.
         """
-        for doc in self._annotated_plain(nlp, annotate) if self.plain else ():
-            if self._trusts(doc[:]):
-                yield _example(doc)
-        docs = (doc for path in self.annotated for doc in read_gold(path, nlp.vocab))
-        for doc in select(docs, self.limit, self.seed):
-            for sentence in filter(self._trusts, _sentences(doc)):
-                yield _example(_copy(sentence))
+        n_found = n_empty = 0
+        for sentence in self._sentences(nlp, annotate):
+            if not sentence.ents and n_empty < self.empty * n_found:
+                n_empty += 1
+                yield _example(sentence)
+            elif sentence.ents and self._trusts(sentence):
+                n_found += 1
+                yield _example(sentence)
 
     def _trusts(self, sentence: Span) -> bool:
-        """Whether it has entities, and all of them are sure enough."""
         confidences = [confidence_of(ent) for ent in sentence.ents]
-        sure = all(value is None or value >= self.min_confidence for value in confidences)
-        return bool(confidences) and sure
+        return all(value is None or value >= self.min_confidence for value in confidences)
+
+    def _sentences(self, nlp: Language, annotate: Annotate | None) -> Iterator[Span]:
+        """With entities, where there are."""
+        if self.plain:
+            yield from (doc[:] for doc in self._annotated_plain(nlp, annotate))
+        docs = (doc for path in self.annotated for doc in read_gold(path, nlp.vocab))
+        for doc in select(docs, self.limit, self.seed):
+            yield from _split(doc)
 
     def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
         lines = (line for path in self.plain for line in _read_lines(path))
         docs = (
             sentence
             for name, line in select(lines, self.limit, self.seed)
-            for sentence in map(_copy, _sentences(_named(nlp.make_doc(line), name)))
+            for sentence in map(_copy, _split(_named(nlp.make_doc(line), name)))
         )
         if self.terms:
             return _annotate_terms(docs, Terminology(nlp, self.terms))
@@ -97,7 +109,8 @@ def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[D
         yield doc
 
 
-def _example(reference: Doc) -> Example:
+def _example(sentence: Span) -> Example:
+    reference = _copy(sentence)
     predicted = reference.copy()
     predicted.set_ents([], default="missing")
     return Example(predicted, reference)
@@ -126,8 +139,8 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path.name}:{number}", line
 
 
-def _sentences(doc: Doc) -> Iterator[Span]:
-    """None is cut within an entity."""
+def _split(doc: Doc) -> Iterator[Span]:
+    """Its sentences; none is cut within an entity."""
     inside = {token.i for ent in doc.ents for token in ent[1:]}
     starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
     for start, end in pairwise([*starts, len(doc)]):
