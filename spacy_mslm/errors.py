@@ -231,6 +231,15 @@ class Errors:
         "Plain text as a corpus needs to know its entities. Give tables of terms, or a .spacy file "
         "with entities in it (`python -m spacy apply` writes such)."
     )
+    M156 = (
+        "{name} of {set} cannot be had from {source} ({reason}). Two ways out: fetch it where "
+        "the network can be reached (a mirror is given as --assets URL), or put the file into a "
+        "folder as {set}/{name} and give that folder (--assets DIR)."
+    )
+    M157 = (
+        "{source} is damaged, or another version: its SHA-256 is {found}, but {known} is expected. "
+        "It was not taken over. Fetch it again, or take it from another place (--assets)."
+    )
     M158 = "{path} holds no document. Check that it is whole, and the right one."
     M159 = (
         "{option} concerns IOB files only, but {path} is of the format {format}. Leave the option "
@@ -268,6 +277,10 @@ class Errors:
     M168 = (
         "{path} cannot be written ({reason}). Nothing was written, and files of an earlier run are "
         "as they were. Make room on the disk, or give another output."
+    )
+    M169 = (
+        "{path} is not the whole archive of EBM-NLP ({reason}), and was removed. Fetch it again, "
+        "or take it from another place (--assets)."
     )
 
     # ---- tokenizer and saving ----
@@ -364,6 +377,10 @@ class Warnings:
     W161 = (
         "{path}: {count} records were not accepted by their annotator and are left out, lines "
         "{lines}."
+    )
+    W162 = (
+        "{path} was not verified, as no checksum of it is known. Its SHA-256 is {sha256}: compare "
+        "it with that of someone you trust."
     )
     # ---- tokenizer and saving ----
     W201 = (
