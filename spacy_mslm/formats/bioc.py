@@ -178,7 +178,8 @@ def _make_document(
         if len(parts) == 1:
             mentions.append((*parts[0], annotation.label))
         else:
-            left_out += [LeftOut(start, end, DISCONTINUOUS) for start, end in parts]
+            end = max(end for _, end in parts)
+            left_out.append(LeftOut(min(parts)[0], end, DISCONTINUOUS))
     return Document(name, text, mentions, line, tuple(left_out))
 
 

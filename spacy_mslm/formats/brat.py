@@ -65,9 +65,10 @@ def _read_annotation(path: Path, text: str) -> tuple[list[Mention], list[LeftOut
         found = " ".join(text[start:end] for start, end in parts)
         check_surface(found, columns[2], path=path, line=number)
         # brat itself cuts a mention at a line break inside of it.
-        gaps = [text[a[1] : b[0]] for a, b in pairwise(parts)]
-        if not "".join(gaps).strip():
-            mentions.append((parts[0][0], parts[-1][1], match[1]))
+        gaps = [text[a[1] : b[0]] for a, b in pairwise(sorted(parts))]
+        start, end = min(parts)[0], max(end for _, end in parts)
+        if "".join(gaps).strip():
+            left_out.append(LeftOut(start, end, DISCONTINUOUS))
         else:
-            left_out += [LeftOut(start, end, DISCONTINUOUS) for start, end in parts]
+            mentions.append((start, end, match[1]))
     return mentions, left_out

@@ -9,7 +9,8 @@ from ..label_schemes import Mention
 
 
 class LeftOut(NamedTuple):
-    """A gold mention that `doc.ents` cannot hold: offsets (exclusive end) and why."""
+    """A gold mention that `doc.ents` cannot hold: offsets (exclusive end), from the first to the
+    last of its parts where it has several, and why."""
 
     start: int
     end: int
