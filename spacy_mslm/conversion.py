@@ -16,6 +16,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from .detokenised import count_expressible
@@ -180,11 +181,10 @@ def read_split(
 def _convert_sentences(
     source: Source, sentences: Sequence[Sentence], nlp: Language, n_sents: int
 ) -> Split:
+    vocab = Vocab()  # not the tokenizer's, on which the file would depend in part
     docs = [
-        sentences_to_doc(
-            nlp.vocab, sentences[start : start + n_sents], starts=source.format == "iob"
-        )
-        for start in range(0, len(sentences), n_sents)
+        sentences_to_doc(vocab, sentences[i : i + n_sents], starts=source.format == "iob")
+        for i in range(0, len(sentences), n_sents)
     ]
     split = _make_split(source, docs)
     # Sentences are compared, not documents: joined ones differ as soon as one sentence does.

@@ -371,8 +371,8 @@ class Warnings:
     )
     W150 = "{path}: {n} lines do not have the columns of the header and are left out: {lines}."
     W160 = (
-        "{split}: {count} gold mention(s) left out, each as {reason}; their tokens count as not "
-        "annotated. Documents and characters: {places}."
+        "{split}: {count} gold mention(s) left out, each as {reason}; what no other mention has of "
+        "their tokens counts as not annotated. Documents and characters: {places}."
     )
     W161 = (
         "{path}: {count} records were not accepted by their annotator and are left out, lines "

@@ -45,6 +45,10 @@ class Row(NamedTuple):
     def differs(self) -> bool:
         return None not in (self.ours, self.paper) and self.ours != self.paper
 
+    def show(self, value: float | None) -> str:
+        """One of the two, for a table."""
+        return "-" if value is None else f"{value:,.{DECIMALS.get(self.name, 0)}f}"
+
 
 def count_docs(docs: Iterable[Doc]) -> Counts:
     """The counts of a split."""

@@ -69,7 +69,7 @@ def test_command_converts_a_folder(folder, tmp_path):
     assert "dev iob 2 3 1 D" in told
     assert "1 of the 2 texts of dev are also in train" in told and "devel.txt:1" in told
     assert "labels differ" in told and "train: D; dev: D; test: none" in told
-    assert "mentions per sentence 1.0" in told and "paper" not in told
+    assert "mentions per sentence 1.00" in told and "paper" not in told
     assert "dev 1 1 100.00%" in told
 
 

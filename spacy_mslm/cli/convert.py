@@ -104,9 +104,9 @@ def show_statistics(conversion: "Conversion") -> None:
     paper = statistics["paper"]
     rows: list[tuple[str, ...]] = []
     for row in conversion.rows:
-        told = (row.name.replace("_", " "), _show(row.ours))
+        told = (row.name.replace("_", " "), row.show(row.ours))
         mark = "differs" if row.differs else ""
-        rows.append((*told, _show(row.paper), mark) if paper else told)
+        rows.append((*told, row.show(row.paper), mark) if paper else told)
     header = ("", statistics["set"], *(("paper", "") if paper else ()))
     if paper and not paper["comparable"]:
         header = (*header[:3], "not comparable")
@@ -146,10 +146,6 @@ def split_warnings(splits: "list[Split]") -> list[str]:
         )
         warnings.append(Warnings.W103.format(labels=labels))
     return warnings
-
-
-def _show(value: float | None) -> str:
-    return "-" if value is None else f"{value:,}"
 
 
 def _share(mentions: int, expressible: int) -> str:
