@@ -60,7 +60,8 @@ def fetch_set(
     """Fetch the files of a set, one after the other. A file that is there already and sound stays;
     one that does not have its checksum is never put in place.
 
-    assets: A local folder or a URL that has `<set>/<file>`; the files' own URLs if None.
+    assets: A local folder or a URL that has `<set>/<file>`; the files' own URLs if None
+        or empty, which is how a project's variable says it.
     """
     table = read_table() if table is None else table
     if name not in table:
@@ -81,7 +82,7 @@ def fetch_set(
 
 
 def _source(set_name: str, file_name: str, url: str, assets: str | None) -> str | Path:
-    if assets is None:
+    if not assets:
         return url
     if re.match("https?://", assets):
         return f"{assets.rstrip('/')}/{set_name}/{file_name}"

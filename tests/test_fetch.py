@@ -85,7 +85,7 @@ def table(home, server):
 
 def test_download_then_nothing_more_then_what_was_damaged(home, server, table, tmp_path):
     out = tmp_path / "out"
-    fetched = list(fetch_set("small", out, table=table))
+    fetched = list(fetch_set("small", out, assets="", table=table))
     assert [(f.path, f.was_there, f.verified) for f in fetched] == [
         (out / "small" / name, False, True) for name in NAMES
     ]
