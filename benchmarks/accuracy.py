@@ -30,7 +30,8 @@ from wasabi import msg
 
 from spacy_mslm.adaptation import RECORD
 from spacy_mslm.files import replace_file
-from spacy_mslm.readers import make_corpus, read_iob
+from spacy_mslm.formats.iob import read_iob
+from spacy_mslm.readers import make_corpus
 from spacy_mslm.scorer import EntityScorer
 
 from .accuracy_report import accuracy_report

@@ -114,7 +114,7 @@ class Errors:
     )
 
     # ---- data files and commands ----
-    M101 = "Unknown label scheme {got!r}. Use one of: {expected}."
+    M101 = "Unknown {what} {got!r}. Use one of: {expected}."
     M102 = (
         "{source}, line {line}: the last column is no entity tag. A tag is 'O', or one of "
         "{prefixes}, a hyphen and a label, such as 'B-Disease'. Correct the line, or remove it."
@@ -160,20 +160,18 @@ class Errors:
     )
     M114 = "The folder {path} holds no .spacy file. Write them with 'python -m spacy mslm convert'."
     M115 = (
-        "{path} is a folder, but one IOB file is expected here. Name a file in it, or convert the "
+        "{path} is a folder, but one file is expected here. Name a file in it, or convert the "
         "folder with 'python -m spacy mslm convert'."
     )
     M116 = (
-        "The folder {path} holds none of the files {expected}. Rename its files so, or convert "
+        "The folder {path} holds none of the splits {expected}. Rename its files so, or convert "
         "them one by one."
     )
-    M117 = (
-        "The folder {path} holds more than one file for the {split} split: {found}. Leave one "
-        "of them."
-    )
+    M117 = "The folder {path} holds more than one of the {split} split: {found}. Leave one of them."
     M118 = (
-        "The output {path} does not fit the input: an IOB file is converted to a file that ends in "
-        "'.spacy', a folder to a folder. Give another output."
+        "The output {path} does not fit the input: a file, or a folder of BRAT files, is converted "
+        "to a file that ends in '.spacy', a folder with splits to a folder, and never onto itself. "
+        "Give another output."
     )
     M119 = (
         "{path}: document {place}: the token continues an entity that does not begin anywhere. "
@@ -232,6 +230,57 @@ class Errors:
     M151 = (
         "Plain text as a corpus needs to know its entities. Give tables of terms, or a .spacy file "
         "with entities in it (`python -m spacy apply` writes such)."
+    )
+    M156 = (
+        "{name} of {set} cannot be had from {source} ({reason}). Two ways out: fetch it where "
+        "the network can be reached (a mirror is given as --assets URL), or put the file into a "
+        "folder as {set}/{name} and give that folder (--assets DIR)."
+    )
+    M157 = (
+        "{source} is damaged, or another version: its SHA-256 is {found}, but {known} is expected. "
+        "It was not taken over. Fetch it again, or take it from another place (--assets)."
+    )
+    M158 = "{path} holds no document. Check that it is whole, and the right one."
+    M159 = (
+        "{option} concerns IOB files only, but {path} is of the format {format}. Leave the option "
+        "out, or name the format (--format)."
+    )
+    M160 = (
+        "{path}, line {line}: the mention from {start} to {end} is not in the text, which has "
+        "{length} characters: it must hold at least one character of it. Correct the offsets; they "
+        "count characters, not bytes, from 0, and the end is exclusive."
+    )
+    M161 = "{path}, line {line}: the mention's label is empty. Give every mention a label."
+    M162 = (
+        "{path}, line {line}: the text of the mention is not what stands at its offsets. The "
+        "annotation and the text do not belong together, or the line is cut off: restore both from "
+        "their source."
+    )
+    M163 = (
+        "{path}, line {line}: not as its format has it: {rule}. The file may be cut off or damaged "
+        "here: restore it, or correct the line."
+    )
+    M164 = (
+        "{path}, line {line}: the document {id} is there already, at line {other}. Remove one of "
+        "them, or give it an id of its own."
+    )
+    M165 = "{path} is missing, which {other} needs. Restore it, or remove {other}."
+    M166 = (
+        "{path}, line {line}: this is the beginning of none of the known formats. Name the file's "
+        "format (--format): {formats}."
+    )
+    M167 = (
+        "{path} has labels that train has not, so that they could never be predicted: {labels}. "
+        "Train has: {train}. Give them train's names, remove them there, or add such mentions to "
+        "train."
+    )
+    M168 = (
+        "{path} cannot be written ({reason}). Nothing was written, and files of an earlier run are "
+        "as they were. Make room on the disk, or give another output."
+    )
+    M169 = (
+        "{path} is not the whole archive of EBM-NLP ({reason}), and was removed. Fetch it again, "
+        "or take it from another place (--assets)."
     )
 
     # ---- tokenizer and saving ----
@@ -320,9 +369,20 @@ class Warnings:
         "Gold mentions were masked before tagging, as the paper's authors do: the model sees where "
         "they are. These scores say nothing of new text; they are there to reproduce the paper."
     )
-    # ---- tokenizer and saving ----
     W150 = "{path}: {n} lines do not have the columns of the header and are left out: {lines}."
-
+    W160 = (
+        "{split}: {count} gold mention(s) left out, each as {reason}; what no other mention has of "
+        "their tokens counts as not annotated. Documents and characters: {places}."
+    )
+    W161 = (
+        "{path}: {count} records were not accepted by their annotator and are left out, lines "
+        "{lines}."
+    )
+    W162 = (
+        "{path} was not verified, as no checksum of it is known. Its SHA-256 is {sha256}: compare "
+        "it with that of someone you trust."
+    )
+    # ---- tokenizer and saving ----
     W201 = (
         "{count} lone surrogate(s) in a text were replaced by U+FFFD, at character offsets "
         "{offsets}. The text was decoded wrongly: read its file as UTF-8 with errors='replace'."

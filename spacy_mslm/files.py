@@ -10,21 +10,51 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, then rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with replaced_file(path) as file:
+        file.write(data)
+
+
+def replace_files(contents: dict[Path, bytes]) -> None:
+    """Write files, and their folders where they are missing: all of them under temporary names,
+    then all are renamed. Where one cannot be written the old files stay, and nothing is left."""
+    made: list[Path] = []
+    try:
+        with contextlib.ExitStack() as stack:
+            for path, data in contents.items():
+                missing = [f for f in (path.parent, *path.parent.parents) if not f.exists()]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                made += reversed(missing)
+                file = stack.enter_context(replaced_file(path))
+                file.write(data)
+                _flush(file)
+    except BaseException:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file, open for writing, that takes the place of `path` when the block ends
+    well, and is gone when it does not. The OSError of a write names the file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+            yield file
+            _flush(file)
+        temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    except BaseException as err:
+        temporary.unlink(missing_ok=True)
+        if isinstance(err, OSError) and err.errno is not None and err.filename is None:
+            raise OSError(err.errno, err.strerror, str(path)) from None
         raise
 
 
@@ -65,6 +95,11 @@ def _exchange(new: Path, old: Path) -> None:
     os.rename(old, aside)
     os.rename(new, old)
     shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sync(folder: Path) -> None:

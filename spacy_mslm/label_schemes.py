@@ -52,7 +52,8 @@ def split_tag(tag: str, source: str, line: int) -> tuple[str, str]:
 def check_scheme(scheme: str) -> None:
     """Refuse a scheme name that is not known."""
     if scheme not in SCHEMES:
-        raise ValueError(Errors.M101.format(got=scheme, expected=", ".join(SCHEMES)))
+        expected = ", ".join(SCHEMES)
+        raise ValueError(Errors.M101.format(what="label scheme", got=scheme, expected=expected))
 
 
 def detect_scheme(sentences: Iterable[tuple[int, Sequence[str]]], source: str = "tags") -> str:

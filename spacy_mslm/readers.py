@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from spacy.attrs import ENT_IOB, ENT_TYPE
@@ -20,23 +20,16 @@ from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 
 from .errors import Errors, Warnings
-from .label_schemes import Mention, check_scheme, decode_tags, detect_scheme
+from .formats.iob import read_iob
+from .formats.records import Sentence
+from .label_schemes import Mention, check_scheme
 
 logger = logging.getLogger("spacy_mslm")
 
 Reader = Callable[[Language], Iterator[Example]]
 ItemT = TypeVar("ItemT")
 
-DOC_START = "-DOCSTART-"
 MAX_LISTED = 10
-
-
-class IobSentence(NamedTuple):
-    """A sentence of an IOB file; line is that of its first token."""
-
-    words: list[str]
-    mentions: list[Mention]
-    line: int
 
 
 # ---- registered functions ----
@@ -73,7 +66,7 @@ def make_corpus(path: str | Path | None, limit: int = 0, seed: int | None = None
     seed: Shuffle the documents, always in the same order, before the limit; null for file order.
     """
     source = _require_path(path)
-    faults = _GoldFaults(source)
+    faults = GoldFaults(source)
 
     def read(nlp: Language) -> Iterator[Example]:
         docs = read_gold(source, nlp.vocab, faults)
@@ -103,97 +96,45 @@ def make_duplicate_report(train: str | None, dev: str | None) -> Callable[[Langu
 # ---- IOB files ----
 
 
-def read_iob(path: str | Path, scheme: str = "auto") -> Iterator[IobSentence]:
-    """The sentences of an IOB file, one after the other.
+def sentences_to_doc(vocab: Vocab, sentences: Sequence[Sentence], *, starts: bool = True) -> Doc:
+    """A reference Doc of consecutive sentences: tokens, entities, and the id of the first. The
+    tokens of mentions that are left out have no annotation.
 
-    Columns are separated by tabs or, on a line without a tab, by spaces; the first is the token,
-    the last the tag. `-DOCSTART-` lines end a sentence and are skipped. With `auto` the file is
-    read twice, as its scheme is only known at its end.
-    """
-    path = Path(path)
-    check_scheme(scheme)
-    if scheme == "auto":
-        rows = ((line, tags) for line, _, tags in _read_rows(path))
-        scheme = detect_scheme(rows, source=str(path))
-    found = False
-    for line, words, tags in _read_rows(path):
-        found = True
-        mentions = decode_tags(tags, scheme, source=str(path), first_line=line)
-        yield IobSentence(words, mentions, line)
-    if not found:
-        raise ValueError(Errors.M110.format(path=path))
+    The spaces between the tokens are left unknown, which such files do not tell: spaCy then keeps
+    the tokens, instead of tokenising the joined text again.
 
-
-def sentences_to_doc(vocab: Vocab, sentences: Sequence[IobSentence], file_name: str) -> Doc:
-    """A reference Doc of consecutive sentences: tokens, sentence starts, entities, id.
-
-    The spaces between the tokens are left unknown, which an IOB file does not tell: spaCy then
-    keeps the tokens, instead of tokenising the joined text again.
+    starts: Mark where the sentences start; not for records that are longer than a sentence.
     """
     words: list[str] = []
-    starts: list[bool | int | None] = []
+    firsts: list[bool | int | None] = []
     mentions: list[Mention] = []
+    missing: set[int] = set()
     for sentence in sentences:
         offset = len(words)
         words.extend(sentence.words)
-        starts.extend(i == 0 for i in range(len(sentence.words)))
+        firsts.extend(i == 0 for i in range(len(sentence.words)))
         mentions.extend((offset + s, offset + e, label) for s, e, label in sentence.mentions)
-    doc = Doc(vocab, words=words, sent_starts=starts)
-    doc.set_ents([Span(doc, s, e, label=label) for s, e, label in mentions], default="outside")
-    doc.user_data["id"] = f"{file_name}:{sentences[0].line}"
+        missing.update(
+            offset + i for left in sentence.left_out for i in range(left.start, left.end)
+        )
+    doc = Doc(vocab, words=words, sent_starts=firsts if starts else None)
+    set_mentions(doc, mentions, missing)
+    doc.user_data["id"] = sentences[0].id
     return doc
 
 
-def _read_rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The line of the first token, the tokens and the tags of every sentence. A sentence has no
-    line in it that is not a token, so that the n-th tag is n lines further down."""
-    words: list[str] = []
-    tags: list[str] = []
-    line_number = 0
-    for line_number, line in _read_lines(path):
-        columns = _columns(line)
-        if not any(columns) or columns[0] == DOC_START:
-            if words:
-                yield line_number - len(words), words, tags
-                words, tags = [], []
-            continue
-        if len(columns) == 1 or not columns[-1]:
-            raise ValueError(Errors.M107.format(path=path, line=line_number))
-        if not columns[0]:
-            raise ValueError(Errors.M108.format(path=path, line=line_number))
-        words.append(columns[0])
-        tags.append(columns[-1])
-    if words:
-        yield line_number - len(words) + 1, words, tags
-
-
-def _columns(line: str) -> list[str]:
-    # str.split() would also cut at no-break and other spaces inside of tokens.
-    if "\t" in line:
-        return [column.strip(" ") for column in line.split("\t")]
-    return [column for column in line.split(" ") if column]
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a UTF-8 file. Lines end at a newline only: str.splitlines would also
-    cut at characters that occur inside of tokens, such as U+2028."""
-    if path.is_dir():
-        raise ValueError(Errors.M115.format(path=path))
-    if not path.exists():
-        raise ValueError(Errors.M106.format(path=path))
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                # Not chained: the cause holds the line's bytes.
-                raise ValueError(Errors.M109.format(path=path, line=number)) from None
-            yield number, line.rstrip("\r\n")
+def set_mentions(doc: Doc, mentions: Iterable[Mention], missing: Iterable[int]) -> None:
+    """Set the entities, which do not overlap; of the other tokens those that are `missing` have no
+    annotation, and the rest are outside."""
+    ents = [Span(doc, start, end, label=label) for start, end, label in mentions]
+    taken = {token.i for ent in ents for token in ent}
+    unknown = [Span(doc, i, i + 1) for i in sorted(set(missing) - taken)]
+    doc.set_ents(ents, missing=unknown, default="outside")
 
 
 def _iob_docs(path: Path, vocab: Vocab, scheme: str) -> Iterator[Doc]:
     for sentence in read_iob(path, scheme):
-        yield sentences_to_doc(vocab, [sentence], path.name)
+        yield sentences_to_doc(vocab, [sentence])
 
 
 # ---- .spacy files ----
@@ -212,12 +153,12 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
         yield from _iob_docs(path, vocab, scheme="auto")
 
 
-def read_gold(path: Path, vocab: Vocab, faults: "_GoldFaults | None" = None) -> Iterator[Doc]:
+def read_gold(path: Path, vocab: Vocab, faults: "GoldFaults | None" = None) -> Iterator[Doc]:
     """The same, with entities that can be read: spaCy fails on others with the text in its message.
 
     faults: where those that cannot be are noted.
     """
-    faults = faults or _GoldFaults(path)
+    faults = faults or GoldFaults(path)
     for doc in read_docs(path, vocab):
         yield faults.check(doc)
 
@@ -243,7 +184,7 @@ def _docbin_docs(files: list[Path], vocab: Vocab, folder: Path) -> Iterator[Doc]
             raise ValueError(Errors.M113.format(path=file))
 
 
-class _GoldFaults:
+class GoldFaults:
     """Gold spans that spaCy drops without a word, collected over a corpus and told once."""
 
     def __init__(self, path: Path) -> None:
@@ -271,7 +212,7 @@ class _GoldFaults:
     def report(self) -> None:
         """Warn, after the first full pass only: a corpus is read again at every evaluation."""
         if self.places and not self.reported:
-            places = _listing(list(self.places))
+            places = listing(list(self.places))
             logger.warning(
                 Warnings.W101.format(path=self.path, count=len(self.places), places=places)
             )
@@ -321,7 +262,7 @@ def duplicate_warning(
     if not found:
         return ""
     return Warnings.W102.format(
-        count=len(found), total=total, other=other, train=train, ids=_listing(found)
+        count=len(found), total=total, other=other, train=train, ids=listing(found)
     )
 
 
@@ -350,6 +291,7 @@ def _make_examples(nlp: Language, path: Path, docs: Iterable[Doc]) -> Iterator[E
         yield example
 
 
-def _listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

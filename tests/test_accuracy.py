@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.accuracy import COUNTS, SPECS, drop_mentions, pack, read_spec, write_text
 from benchmarks.accuracy_report import N_COUNTS, compare, unpack
-from spacy_mslm.readers import read_iob
+from spacy_mslm.formats.iob import read_iob
 
 from .conftest import build_encoder
 from .test_spacy_cli import DEV, TRAIN, write_iob

@@ -121,6 +121,16 @@ def test_steps_need_neither_torch_nor_spacy(name: str, uses: tuple[str, ...]) ->
     assert OURS[f"spacy_mslm.{name}"] <= allowed
 
 
+FORMATS = [name for name in TREES if name.startswith("spacy_mslm.formats.")]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_need_the_standard_library_only(name: str) -> None:
+    assert outside(name.removeprefix("spacy_mslm.")) == set()
+    allowed = {"spacy_mslm.errors", "spacy_mslm.label_schemes", *FORMATS}
+    assert OURS[name] <= allowed
+
+
 @pytest.mark.parametrize("name", ["network", "mlm_heads", "losses", "checkpoints"])
 def test_torch_code_knows_no_spacy(name: str) -> None:
     assert outside(name) <= {"numpy", "torch", "transformers", "tokenizers"}

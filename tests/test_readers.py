@@ -13,7 +13,8 @@ from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import registry
 
-from spacy_mslm.readers import make_corpus, make_duplicate_report, make_iob_reader, read_iob
+from spacy_mslm.formats.iob import read_iob
+from spacy_mslm.readers import make_corpus, make_duplicate_report, make_iob_reader
 
 BLURB = Path(__file__).parents[2] / "shared" / "blurb"
 
@@ -46,9 +47,9 @@ def entities(doc):
 
 def test_sentences_mentions_and_lines(small):
     assert list(read_iob(small)) == [
-        (["The", "breast", "cancer", "ataxia"], [(1, 3, "D"), (3, 4, "D")], 1),
-        (["No"], [], 6),
-        (["Heparin"], [(0, 1, "C")], 8),
+        ("small.tsv:1", ["The", "breast", "cancer", "ataxia"], [(1, 3, "D"), (3, 4, "D")], 1, ()),
+        ("small.tsv:6", ["No"], [], 6, ()),
+        ("small.tsv:8", ["Heparin"], [(0, 1, "C")], 8, ()),
     ]
 
 

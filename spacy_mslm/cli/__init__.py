@@ -10,12 +10,14 @@ from spacy.cli._util import app
 from .calibrate import calibrate_cli
 from .convert import convert_cli
 from .evaluate import evaluate_cli
+from .fetch import fetch_cli
 from .heatmap import heatmap_cli
 from .pmi import pmi_cli
 
 mslm_cli = typer.Typer(
     name="mslm", help="Commands of spacy-mslm: entity corpora and models.", no_args_is_help=True
 )
+mslm_cli.command("fetch")(fetch_cli)
 mslm_cli.command("convert")(convert_cli)
 mslm_cli.command("heatmap")(heatmap_cli)
 mslm_cli.command("pmi")(pmi_cli)
