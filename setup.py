@@ -12,6 +12,7 @@ ENTRY_POINTS = {
     "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model:build_mslm_v1"],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.adaptation:Adaptation",
+        "spacy_mslm.Pretraining.v1 = spacy_mslm.pretraining:Pretraining",
         "spacy_mslm.JointMasking.v1 = spacy_mslm.masking:JointMasking",
         "spacy_mslm.TokenMasking.v1 = spacy_mslm.masking:TokenMasking",
         "spacy_mslm.SpanMasking.v1 = spacy_mslm.masking:SpanMasking",

@@ -23,19 +23,18 @@ from .batches import (
     ELM,
     MISSING,
     Gold,
-    PaddedBatch,
     Pieces,
     Prediction,
     Row,
 )
 from .calibration import Calibration, calibrate
-from .collate import batch_by_padded_size, pad_rows
 from .decoding import count_transitions, transition_scores
 from .errors import Errors, Warnings
 from .extensions import confidence_of
 from .files import replace_file
 from .gold import align_gold, document_name
-from .losses import Terms, count_totals, joint_loss
+from .learning import NotFinite, learn
+from .losses import Terms
 from .mask_weights import MaskWeighting, MaskWeights, UniformWeights
 from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from .masking import JointMasking, Masking, NoMasking
@@ -513,7 +512,11 @@ class MSLM(TrainablePipe):
         generator = np.random.default_rng([self.seed, step, self._updates])
         rows = list(self._training_rows(examples, weights, generator))
         set_dropout_rate(self.model, drop)
-        terms = self._learn(rows, weights)
+        try:
+            terms = learn(self.model, rows, self.batch_pieces, self._mask_weights(), weights)
+        except NotFinite as err:
+            self._updates = 0
+            raise ValueError(Errors.M036.format(term=f"{self.name}_{err.term}", step=step)) from err
         for key, value in zip(keys, (_dot(weights, terms), *terms), strict=True):
             losses[key] += value
         self._updates += 1
@@ -544,30 +547,6 @@ class MSLM(TrainablePipe):
                 raise ValueError(
                     Errors.M035.format(label=mention.label, doc=doc, labels=self.labels)
                 )
-
-    def _learn(self, rows: list[Row], weights: Terms) -> Terms:
-        """Forward, losses and backward, one padded batch at a time; returns the terms."""
-        wordpieces = shim_of(self.model).wordpieces
-        batches: list[PaddedBatch] = [
-            pad_rows([rows[i] for i in indices], wordpieces)
-            for indices in batch_by_padded_size(rows, self.batch_pieces, wordpieces.extra)
-        ]
-        mask_weights = self._mask_weights()
-        totals = count_totals(batches, mask_weights)
-        sums = Terms(0.0, 0.0, 0.0)
-        for batch in batches:
-            outputs, backprop = self.model.begin_update(batch)
-            terms, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
-            for term, value in terms._asdict().items():
-                if not np.isfinite(value):
-                    shim_of(self.model).drop_gradients()
-                    self._updates = 0
-                    raise ValueError(
-                        Errors.M036.format(term=f"{self.name}_{term}", step=self.cfg["step"])
-                    )
-            backprop(gradients)
-            sums = Terms(*(a + b for a, b in zip(sums, terms, strict=True)))
-        return sums
 
     def _mask_weights(self) -> MaskWeights:
         stored = self.cfg["mask_weights"]

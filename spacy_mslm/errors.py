@@ -112,6 +112,18 @@ class Errors:
         "The text for adaptation has no sentence in which an entity was found. Check --paths.text "
         "and, where it is given, --paths.terms."
     )
+    M050 = "There is no text to pretrain on. Give --paths.text: a file, or a JSON list of files."
+    M051 = (
+        "{path} is not what this pretraining would make: it is of other text, another encoder or "
+        "other settings (its pretraining.json tells). Give another folder, or --force to start "
+        "anew. To train a finished encoder further, give it with --vars.encoder."
+    )
+    M052 = "{path} exists, and is not the folder of a pretraining. Give another folder."
+    M053 = "The loss {term} is not a number. Lower the learn rate."
+    M054 = (
+        "The loss is not a number at step {step}. The last checkpoint, of step {saved}, is in "
+        "{path}. Lower the learn rate."
+    )
 
     # ---- data files and commands ----
     M101 = "Unknown {what} {got!r}. Use one of: {expected}."
@@ -231,6 +243,8 @@ class Errors:
         "Plain text as a corpus needs to know its entities. Give tables of terms, or a .spacy file "
         "with entities in it (`python -m spacy apply` writes such)."
     )
+    M152 = "{path}, line {line}: the compressed file is cut off or damaged here. Copy it again."
+    M153 = "{path}, line {line}: a JSON record with a `text` is expected here."
     M156 = (
         "{name} of {set} cannot be had from {source} ({reason}). Two ways out: fetch it where "
         "the network can be reached (a mirror is given as --assets URL), or put the file into a "

@@ -7,7 +7,7 @@ Masks are drawn for each window, as in training. Two uses, both with the gold at
 - `masked_lm_losses`: the loss of the masked-LM head at each masked piece, for pseudo-perplexity.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +47,6 @@ def masked_lm_losses(
 
     documents: with their masks.
     """
-    shim = shim_of(model)
     rows = []
     for pieces, kinds in documents:
         for window in document_windows(model, pieces):
@@ -58,6 +57,14 @@ def masked_lm_losses(
             if own.any():
                 ids = pieces.ids[window.start : window.end]
                 rows.append(Row(ids, own, no_ints(), no_ints(), []))
+    return masked_row_losses(model, rows, batch_pieces)
+
+
+def masked_row_losses(
+    model: MSLMModel, rows: Sequence[Row], batch_pieces: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same, of rows."""
+    shim = shim_of(model)
     losses, of_kind = [np.zeros(0)], [no_ints()]
     with shim.inference() as network:
         for indices in batch_by_padded_size(rows, batch_pieces, shim.wordpieces.extra):

@@ -4,13 +4,15 @@ thinc's own Adam clips each tensor alone, decays biases and layer norms too, and
 everything; the usual recipe for encoders needs the opposite in all three.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from thinc.api import Optimizer
 
 from .errors import Errors
 from .schedules import FloatOrSchedule
+
+Named = Sequence[tuple[str, torch.nn.Parameter]]
 
 
 class AdamW(Optimizer):
@@ -60,6 +62,26 @@ class AdamW(Optimizer):
         for group, rate in zip(adam.param_groups, self._rates(), strict=True):
             group["lr"] = rate
         adam.step()
+
+    def moments(self, key: int, named: Named) -> dict[str, torch.Tensor]:
+        """What `step_network` knows of each parameter, by its name: for `load_moments`."""
+        state = self._networks[key].state if key in self._networks else {}
+        return {
+            f"{name}:{kind}": tensor
+            for name, parameter in named
+            for kind, tensor in state.get(parameter, {}).items()
+        }
+
+    def load_moments(self, key: int, named: Named, moments: Mapping[str, torch.Tensor]) -> None:
+        """Go on where another optimiser has stopped, for parameters that are all an encoder's."""
+        known: dict[str, dict[str, torch.Tensor]] = {}
+        for name, tensor in moments.items():
+            parameter, _, kind = name.rpartition(":")
+            known.setdefault(parameter, {})[kind] = tensor
+        stepped = [(parameter, known[name]) for name, parameter in named if name in known]
+        adam = self._build([parameter for parameter, _ in stepped], [], None)
+        adam.state.update(stepped)
+        self._networks[key] = adam
 
     def __call__(self, key, weights, gradient, *, lr_scale=1.0):  # type: ignore[no-untyped-def]
         """thinc's protocol, for parameters that are not of an `mslm` network."""

@@ -1,6 +1,5 @@
 """Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ from .extensions import confidence_of
 from .readers import read_gold, select
 from .sentences import sentence_starts
 from .terminology import Terminology
+from .texts import read_texts
 
 Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
@@ -24,7 +24,7 @@ class WeakCorpus:
 
     text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
         anything else, has found in them (`spacy apply` writes such). Others: plain text, a
-        sentence, passage or document a line (`.gz` too). None: there is no text.
+        sentence, passage or document a line, or `.jsonl` (`.gz` too). None: there is no text.
     terms: tables of terms, which are the entities of plain text, see `terminology`. None: they are
         left to whom the corpus is read for.
     min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
@@ -90,10 +90,9 @@ class WeakCorpus:
             yield from _split(doc)
 
     def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
-        lines = (line for path in self.plain for line in _read_lines(path))
         docs = (
             sentence
-            for name, line in select(lines, self.limit, self.seed)
+            for name, line in select(read_texts(self.plain), self.limit, self.seed)
             for sentence in map(_copy, _split(_named(nlp.make_doc(line), name)))
         )
         if self.terms:
@@ -123,20 +122,6 @@ def _paths(paths: str | Sequence[str] | None) -> list[Path]:
 def _named(doc: Doc, name: str) -> Doc:
     doc.user_data["id"] = name
     return doc
-
-
-def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that hold text, each with its name: file and number."""
-    if not path.is_file():
-        raise ValueError(Errors.M106.format(path=path))
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode("utf-8-sig").strip()
-            except UnicodeDecodeError:
-                raise ValueError(Errors.M109.format(path=path, line=number)) from None
-            if line:
-                yield f"{path.name}:{number}", line
 
 
 def _split(doc: Doc) -> Iterator[Span]:

@@ -13,6 +13,7 @@ from .evaluate import evaluate_cli
 from .fetch import fetch_cli
 from .heatmap import heatmap_cli
 from .pmi import pmi_cli
+from .pretrain import pretrain_cli
 
 mslm_cli = typer.Typer(
     name="mslm", help="Commands of spacy-mslm: entity corpora and models.", no_args_is_help=True
@@ -21,6 +22,9 @@ mslm_cli.command("fetch")(fetch_cli)
 mslm_cli.command("convert")(convert_cli)
 mslm_cli.command("heatmap")(heatmap_cli)
 mslm_cli.command("pmi")(pmi_cli)
+mslm_cli.command(
+    "pretrain", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)(pretrain_cli)
 mslm_cli.command("calibrate")(calibrate_cli)
 mslm_cli.command("evaluate")(evaluate_cli)
 

@@ -1,0 +1,51 @@
+"""Rows -> gradients: what one update of any training does, whatever it trains for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .batches import PaddedBatch, Row
+from .collate import batch_by_padded_size, pad_rows
+from .errors import Errors
+from .losses import Terms, count_totals, joint_loss
+from .mask_weights import MaskWeights
+from .model import MSLMModel, shim_of
+
+
+def learn(
+    model: MSLMModel,
+    rows: Sequence[Row],
+    batch_pieces: int,
+    mask_weights: MaskWeights,
+    weights: Terms,
+) -> Terms:
+    """Forward, losses and backward, one padded batch at a time; returns the terms, unweighted.
+
+    batch_pieces: the most padded pieces that go through the encoder at once.
+    A loss that is not a number raises, and the gradient is dropped.
+    """
+    wordpieces = shim_of(model).wordpieces
+    batches: list[PaddedBatch] = [
+        pad_rows([rows[i] for i in indices], wordpieces)
+        for indices in batch_by_padded_size(rows, batch_pieces, wordpieces.extra)
+    ]
+    totals = count_totals(batches, mask_weights)
+    sums = Terms(0.0, 0.0, 0.0)
+    for batch in batches:
+        outputs, backprop = model.begin_update(batch)
+        terms, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
+        for name, value in terms._asdict().items():
+            if not np.isfinite(value):
+                shim_of(model).drop_gradients()
+                raise NotFinite(name)
+        backprop(gradients)
+        sums = Terms(*(a + b for a, b in zip(sums, terms, strict=True)))
+    return sums
+
+
+class NotFinite(ValueError):
+    """A term of the loss is infinite, or not a number."""
+
+    def __init__(self, term: str) -> None:
+        super().__init__(Errors.M053.format(term=term))
+        self.term = term

@@ -1,0 +1,44 @@
+"""An encoder from nothing: a WordPiece vocabulary of the text, and a BERT with random weights."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from tokenizers import BertWordPieceTokenizer
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+Size = Literal["tiny", "mini", "small", "medium", "base"]
+# Layers and width, those of the small BERTs of Turc et al. (2019).
+SHAPES: dict[Size, tuple[int, int]] = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+}
+POSITIONS = 512
+
+
+def write_new_encoder(
+    texts: Iterable[str], folder: Path, size: Size, vocab_size: int, lowercase: bool
+) -> None:
+    """Write a checkpoint folder. The weights are drawn from torch's generator.
+
+    texts: read once, for the vocabulary: at most `vocab_size` pieces that occur twice or more.
+    """
+    vocabulary = BertWordPieceTokenizer(lowercase=lowercase)
+    vocabulary.train_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
+    tokenizer = BertTokenizerFast(
+        tokenizer_object=vocabulary._tokenizer, do_lower_case=lowercase, model_max_length=POSITIONS
+    )
+    tokenizer.save_pretrained(folder)
+    layers, width = SHAPES[size]
+    config = BertConfig(
+        vocab_size=vocabulary.get_vocab_size(),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+        max_position_embeddings=POSITIONS,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
