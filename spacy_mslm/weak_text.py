@@ -19,8 +19,7 @@ Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
 
 class WeakCorpus:
-    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them, and some
-    that have none.
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them.
 
     text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
         anything else, has found in them (`spacy apply` writes such). Others: plain text, a
@@ -29,8 +28,6 @@ class WeakCorpus:
         left to whom the corpus is read for.
     min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
         `mslm` pipe gives. Entities of other origin have none, and stay.
-    empty: sentences without entities, for each one with; most of a text are such, and there is
-        little to learn from them but where entities are not.
     limit: only the first so many documents; 0 for all.
     seed: shuffle the documents, always in the same order, before the limit; null for file order.
         They are held in memory, plain text without its analysis.
@@ -41,7 +38,6 @@ class WeakCorpus:
         text: str | Sequence[str] | None,
         terms: str | Sequence[str] | None = None,
         min_confidence: float = 0.0,
-        empty: float = 0.0,
         limit: int = 0,
         seed: int | None = 0,
     ) -> None:
@@ -50,7 +46,6 @@ class WeakCorpus:
         self.plain = [path for path in paths if path not in self.annotated]
         self.terms = _paths(terms)
         self.min_confidence = min_confidence
-        self.empty = empty
         self.limit = limit
         self.seed = seed
 
@@ -68,13 +63,8 @@ class WeakCorpus:
 
         annotate: sets the entities of a stream of documents, where the corpus has none.
         """
-        n_found = n_empty = 0
         for sentence in self._sentences(nlp, annotate):
-            if not sentence.ents and n_empty < self.empty * n_found:
-                n_empty += 1
-                yield _example(sentence)
-            elif sentence.ents and self._trusts(sentence):
-                n_found += 1
+            if sentence.ents and self._trusts(sentence):
                 yield _example(sentence)
 
     def _trusts(self, sentence: Span) -> bool:

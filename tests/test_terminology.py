@@ -150,16 +150,6 @@ def test_sentences_with_an_unsure_entity_are_left_out(nlp, tmp_path):
         assert len(list(everything(nlp, annotate))) == 3
 
 
-def test_sentences_without_entities_come_at_a_rate(nlp, tmp_path):
-    text = "nothing\n" * 5 + "asthma\n" * 4 + "nothing\n" * 5
-    for rate, expected in ((0.0, 0), (0.5, 2), (1.0, 4), (9.0, 5)):
-        examples = read(nlp, tmp_path, text, seed=None, empty=rate)
-        assert sum(eg.reference.text == "nothing" for eg in examples) == expected
-        assert sum(eg.reference.text == "asthma" for eg in examples) == 4
-    empty = next(eg for eg in examples if eg.reference.text == "nothing")
-    assert all(token.ent_iob == 2 for token in empty.reference)  # outside: that is known
-
-
 def test_lines_are_shuffled_the_same_way_each_time_and_limited(nlp, tmp_path):
     text = "".join(f"asthma {i}\n" for i in range(30))
     once = [eg.text for eg in read(nlp, tmp_path, text, limit=10, seed=1)]
