@@ -86,10 +86,11 @@ def accuracy(
     output: Annotated[Path, typer.Option(help="Where trials go")] = ROOT / "training" / "accuracy",
     store: Annotated[Path, typer.Option(help="Where results go")] = RESULTS,
     detach: Annotated[bool, typer.Option(help="Run in the background, with a log")] = False,
+    against: Annotated[str, typer.Option(help="With `report`: trial to compare with")] = "vanilla",
 ) -> None:
     """Run the trials of a spec one after another, or `report` on results."""
     if spec == "report":
-        accuracy_report(results or sorted(store.glob("*.jsonl")))
+        accuracy_report(results or sorted(store.glob("*.jsonl")), against)
         return
     path = Path(spec)
     folder = (output / path.stem).resolve()  # trials run elsewhere, in the project's root
@@ -111,7 +112,7 @@ def accuracy(
 
 
 def read_spec(path: Path, folder: Path) -> Spec:
-    """Trials in the order of the file, a seed at a time, so that early results span all of them.
+    """Trials in the order of the file.
 
     folder: of the trials. In overrides, `{output}` stands for it and `{set}` for the set.
     """
@@ -131,7 +132,6 @@ def read_spec(path: Path, folder: Path) -> Spec:
                         drop_mentions=trial.get("drop_mentions", 0.0),
                     )
                 )
-    trials.sort(key=lambda trial: trial.seed)
     text = ROOT / spec["text"] if "text" in spec else None
     return Spec(spec["split"], ROOT / spec["data"], str(ROOT / spec["encoder"]), text, trials)
 

@@ -1,4 +1,4 @@
-"""Results of trials: means over seeds, and differences to vanilla with bootstrap intervals."""
+"""Results of trials: means over seeds, and differences to a baseline with bootstrap intervals."""
 
 import base64
 import json
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from wasabi import msg
 
-BASELINE = "vanilla"
 RESAMPLES = 2000
 N_COUNTS = 5  # of accuracy.COUNTS: gold, predicted, exact, gold and exact of unseen mentions
 
@@ -27,16 +26,16 @@ class Difference(NamedTuple):
         return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
-def accuracy_report(results: Iterable[Path]) -> None:
-    """Print a table for each results file."""
+def accuracy_report(results: Iterable[Path], baseline: str) -> None:
+    """Print a table for each results file, with differences to the trial named `baseline`."""
     for path in results:
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         if not rows:
             continue
         msg.divider(f"{path.stem}: {rows[0]['split']} sets, clean text")
-        table = [line for name in _names(rows) for line in _lines(rows, name)]
+        table = [line for name in _names(rows) for line in _lines(rows, name, baseline)]
         header = ["trial", "set", "seeds", "P", "EM", "F1", "unseen EM", "CPU min"]
-        header += ["ΔF1 to vanilla", "ΔEM", "Δ unseen EM"]
+        header += [f"ΔF1 to {baseline}", "ΔEM", "Δ unseen EM"]
         msg.table(table, header=header, divider=True, aligns=("l", "l", *"r" * 9))
 
 
@@ -44,7 +43,7 @@ def _names(rows: list[dict]) -> list[str]:
     return list(dict.fromkeys(row["trial"] for row in rows))
 
 
-def _lines(rows: list[dict], name: str) -> list[tuple]:
+def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
     """A line for each set, and one for all of them together."""
     lines = []
     pairs = []
@@ -53,10 +52,10 @@ def _lines(rows: list[dict], name: str) -> list[tuple]:
         runs = [row for row in own if row["set"] == dataset]
         cells = [_spread([100 * run[score] for run in runs]) for score in ("p", "em", "f")]
         cells.append(_spread([100 * run["em_unseen"] for run in runs]))
-        cells.append(f"{mean(run['cpu_seconds'] for run in runs) / 60:.1f}")
+        cells.append(_minutes(runs))
         differences: tuple = ("", "", "")
-        pair = paired_counts(rows, name, dataset)
-        if name != BASELINE and pair is not None:
+        pair = paired_counts(rows, name, dataset, baseline)
+        if name != baseline and pair is not None:
             pairs.append(pair)
             differences = compare([pair])
         lines.append((name, dataset, len(runs), *cells, *differences))
@@ -69,17 +68,24 @@ def _spread(values: list[float]) -> str:
     return f"{mean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
 
 
-def paired_counts(rows: list[dict], name: str, dataset: str) -> np.ndarray | None:
+def _minutes(runs: list[dict]) -> str:
+    """Of training, and of the adaptation before it."""
+    minutes = f"{mean(run['cpu_seconds'] for run in runs) / 60:.1f}"
+    adaptation = mean(run.get("adaptation_cpu_seconds", 0) for run in runs) / 60
+    return f"{minutes} + {adaptation:.1f}" if adaptation else minutes
+
+
+def paired_counts(rows: list[dict], name: str, dataset: str, baseline: str) -> np.ndarray | None:
     """(2, seeds, sentences, counts) of the baseline and of a trial, for the seeds that both have;
     None if there are none."""
-    found: dict[str, dict[int, np.ndarray]] = {BASELINE: {}, name: {}}
+    found: dict[str, dict[int, np.ndarray]] = {baseline: {}, name: {}}
     for row in rows:
         if row["trial"] in found and row["set"] == dataset:
             found[row["trial"]][row["seed"]] = unpack(row["counts"])
-    seeds = sorted(found[BASELINE].keys() & found[name].keys())
+    seeds = sorted(found[baseline].keys() & found[name].keys())
     if not seeds:
         return None
-    return np.array([[found[side][seed] for seed in seeds] for side in (BASELINE, name)])
+    return np.array([[found[side][seed] for seed in seeds] for side in (baseline, name)])
 
 
 def unpack(text: str) -> np.ndarray:
