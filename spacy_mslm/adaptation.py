@@ -138,7 +138,9 @@ def adapt(
         config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
         blank = spacy.blank(str(nlp.lang), config=config)
         found = adaptation.corpus(blank, lambda docs: _entities(teacher, docs))
-        examples = list(islice(found, adaptation.steps * adaptation.batch_size))
+        wanted = adaptation.steps * adaptation.batch_size
+        bar = _bar(islice(found, wanted), total=wanted, desc="Sentences")
+        examples = list(bar)
         if not examples:
             raise ValueError(Errors.M042)
         pipe.initialize(lambda: examples, nlp=blank)
@@ -172,15 +174,18 @@ def _train(
     """Update an initialised pipe, with a progress bar."""
     shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
     stream = islice(cycle(shuffled), steps * adaptation.batch_size)
-    # In a file, a line now and then.
-    interval = 0.5 if sys.stderr.isatty() else 30.0
-    with tqdm.tqdm(total=steps, desc=title, mininterval=interval) as bar:
+    with _bar(total=steps, desc=title) as bar:
         for batch in minibatch(stream, adaptation.batch_size):
             losses = pipe.update(batch, drop=adaptation.dropout, sgd=optimizer)
             optimizer.step_schedules()
             terms = {k.removeprefix(f"{pipe.name}_"): f"{v:.2f}" for k, v in losses.items()}
             bar.set_postfix(terms, refresh=False)
             bar.update()
+
+
+def _bar(*iterable: Iterable, **options: Any) -> tqdm.tqdm:
+    """A progress bar; in a file, a line now and then."""
+    return tqdm.tqdm(*iterable, mininterval=0.5 if sys.stderr.isatty() else 30.0, **options)
 
 
 def _entities(teacher: TrainablePipe, docs: Iterable[Doc]) -> Iterator[Doc]:

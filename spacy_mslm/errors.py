@@ -109,8 +109,9 @@ class Errors:
         "settings (its adaptation.json tells). Give another --paths.adapted, or delete the folder."
     )
     M042 = (
-        "The text for adaptation has no sentence in which an entity was found. Check --paths.text "
-        "and, where it is given, --paths.terms."
+        "The text for adaptation has no sentence in which an entity was found, or the teacher was "
+        "never sure of one (adaptation.corpus.min_confidence). Check --paths.text and, where it is "
+        "given, --paths.terms; a teacher is surer after more --training.max_steps."
     )
     M050 = "There is no text to pretrain on. Give --paths.text: a file, or a JSON list of files."
     M051 = (

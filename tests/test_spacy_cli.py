@@ -291,6 +291,8 @@ def test_adaptation_is_part_of_the_command(
         overrides["paths.terms"] = [str(terms)]
     stage = "initialize.components.mslm.adaptation"
     overrides |= {f"{stage}.steps": 5, f"{stage}.optimizer.learn_rate.rate": 0.003}
+    # So small a teacher is never sure.
+    overrides[f"{stage}.corpus.min_confidence"] = 0.0
     result = train("mslm", **overrides)
     assert ("Teacher" in result.stderr) == (labels == "teacher")
     assert "Adaptation" in result.stderr and Warnings.W025 not in result.stderr
