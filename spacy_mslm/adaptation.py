@@ -11,7 +11,6 @@ the labelled set, training goes on from them too.
 import hashlib
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
@@ -20,7 +19,6 @@ from typing import Any
 
 import spacy
 import torch
-import tqdm
 from safetensors.torch import load_file, save_file
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -35,6 +33,7 @@ from .files import replaced_folder
 from .mask_weights import MaskWeighting
 from .masking import Masking
 from .model import MSLMModel, shim_of
+from .progress import progress_bar
 from .schedules import FloatOrSchedule
 from .views import View
 from .weak_text import WeakCorpus
@@ -139,8 +138,7 @@ def adapt(
         blank = spacy.blank(str(nlp.lang), config=config)
         found = adaptation.corpus(blank, lambda docs: _entities(teacher, docs))
         wanted = adaptation.steps * adaptation.batch_size
-        bar = _bar(islice(found, wanted), total=wanted, desc="Sentences")
-        examples = list(bar)
+        examples = list(progress_bar(islice(found, wanted), total=wanted, desc="Sentences"))
         if not examples:
             raise ValueError(Errors.M042)
         pipe.initialize(lambda: examples, nlp=blank)
@@ -174,18 +172,13 @@ def _train(
     """Update an initialised pipe, with a progress bar."""
     shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
     stream = islice(cycle(shuffled), steps * adaptation.batch_size)
-    with _bar(total=steps, desc=title) as bar:
+    with progress_bar(total=steps, desc=title) as bar:
         for batch in minibatch(stream, adaptation.batch_size):
             losses = pipe.update(batch, drop=adaptation.dropout, sgd=optimizer)
             optimizer.step_schedules()
             terms = {k.removeprefix(f"{pipe.name}_"): f"{v:.2f}" for k, v in losses.items()}
             bar.set_postfix(terms, refresh=False)
             bar.update()
-
-
-def _bar(*iterable: Iterable, **options: Any) -> tqdm.tqdm:
-    """A progress bar; in a file, a line now and then."""
-    return tqdm.tqdm(*iterable, mininterval=0.5 if sys.stderr.isatty() else 30.0, **options)
 
 
 def _entities(teacher: TrainablePipe, docs: Iterable[Doc]) -> Iterator[Doc]:

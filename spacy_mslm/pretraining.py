@@ -8,8 +8,6 @@ checkpoint as if it had never stopped: the same weights, to the bit, on the same
 
 import hashlib
 import json
-import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -19,7 +17,6 @@ from typing import Any
 import numpy as np
 import spacy
 import torch
-import tqdm
 from safetensors.torch import load_file, save_file
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -38,9 +35,10 @@ from .model import MSLMModel, build_mslm_v1, load_encoder, shim_of
 from .new_encoder import Size, write_new_encoder
 from .optimizer import AdamW
 from .packing import Block, PackedText
+from .progress import progress_bar
 from .readers import read_gold
 from .terminology import Terminology
-from .texts import read_texts
+from .texts import as_paths, read_texts, text_files
 
 RECORD = "pretraining.json"
 STATE = "optimizer.safetensors"
@@ -85,10 +83,10 @@ class Pretraining:
         mixed_precision: bool = False,
         seed: int = 0,
     ) -> None:
-        if not text:
+        self.text = text_files(text)
+        if not self.text:
             raise ValueError(Errors.M050)
-        self.text = _paths(text)
-        self.terms = _paths(terms)
+        self.terms = as_paths(terms)
         self.masking = masking
         self.mask_weights = mask_weights
         self.optimizer = optimizer
@@ -114,14 +112,13 @@ def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool 
         `force`, which starts anew.
     """
     record = _read_record(folder)
-    if force and record:
-        shutil.rmtree(folder)
+    if force:
         record = {}
     # Where the text is does not change what is made of it.
     settings = {k: v for k, v in settings.items() if k not in ("text", "terms", "checkpoint_every")}
     made_of = {
         "settings": json.loads(json.dumps(settings)),
-        "files": _digest([*pretraining.text, *pretraining.terms]),
+        "files": _digest([*chain(*pretraining.text), *pretraining.terms]),
     }
     if record and {key: record.get(key) for key in made_of} != made_of:
         raise ValueError(Errors.M051.format(path=folder))
@@ -173,9 +170,7 @@ def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dic
     for _ in range(step):
         optimizer.step_schedules()
     order = _Order(n_train, pretraining.seed)
-    # In a file, a line now and then.
-    interval = 0.5 if sys.stderr.isatty() else 30.0
-    bar = tqdm.tqdm(total=pretraining.steps, initial=step, desc="Pretraining", mininterval=interval)
+    bar = progress_bar(total=pretraining.steps, initial=step, desc="Pretraining")
     losses: list[float] = []
     start = time.perf_counter()
     pieces = 0
@@ -276,7 +271,7 @@ def _documents(
         pretraining.lang, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
     )
     terminology = Terminology(nlp, pretraining.terms) if pretraining.terms else None
-    docs = tqdm.tqdm(_docs(pretraining, nlp), desc="Reading", unit=" docs", mininterval=5.0)
+    docs = progress_bar(_docs(pretraining, nlp), desc="Reading", unit=" docs")
     for batch in minibatch(docs, 256):
         for doc, pieces in zip(batch, shim_of(model).wordpieces(batch), strict=True):
             spans = terminology(doc) if terminology and not doc.ents else doc.ents
@@ -284,7 +279,7 @@ def _documents(
 
 
 def _docs(pretraining: Pretraining, nlp: Language) -> Iterator[Doc]:
-    plain, annotated = _by_kind(pretraining.text)
+    plain, annotated = pretraining.text
     for _, text in read_texts(plain):
         yield nlp.tokenizer(text)
     for path in annotated:
@@ -292,21 +287,10 @@ def _docs(pretraining: Pretraining, nlp: Language) -> Iterator[Doc]:
 
 
 def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
-    plain, annotated = _by_kind(pretraining.text)
+    plain, annotated = pretraining.text
     vocab = spacy.blank(pretraining.lang).vocab
     docs = chain.from_iterable(read_gold(path, vocab) for path in annotated)
     return chain((text for _, text in read_texts(plain)), (doc.text for doc in docs))
-
-
-def _by_kind(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Those of plain text, and those of documents."""
-    paths = list(paths)
-    annotated = [path for path in paths if path.is_dir() or path.suffix == ".spacy"]
-    return [path for path in paths if path not in annotated], annotated
-
-
-def _paths(paths: str | Sequence[str] | None) -> list[Path]:
-    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
 
 
 def _digest(paths: Iterable[Path]) -> str:

@@ -1,11 +1,33 @@
 """Files of text that nobody has annotated -> texts, one at a time, each with a name."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import Errors
 from .formats.lines import read_lines
+
+
+class TextFiles(NamedTuple):
+    """Files by kind: plain text, and documents that bring entities (`.spacy`, folders of them)."""
+
+    plain: list[Path]
+    annotated: list[Path]
+
+    def __bool__(self) -> bool:
+        return bool(self.plain or self.annotated)
+
+
+def as_paths(paths: str | Sequence[str] | None) -> list[Path]:
+    """One path, several or none, as a config gives them."""
+    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
+
+
+def text_files(paths: str | Sequence[str] | None) -> TextFiles:
+    found = as_paths(paths)
+    annotated = [path for path in found if path.is_dir() or path.suffix == ".spacy"]
+    return TextFiles([path for path in found if path not in annotated], annotated)
 
 
 def read_texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:

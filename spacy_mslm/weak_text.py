@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -13,7 +12,7 @@ from .extensions import confidence_of
 from .readers import read_gold, select
 from .sentences import sentence_starts
 from .terminology import Terminology
-from .texts import read_texts
+from .texts import as_paths, read_texts, text_files
 
 Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
@@ -41,22 +40,20 @@ class WeakCorpus:
         limit: int = 0,
         seed: int | None = 0,
     ) -> None:
-        paths = _paths(text)
-        self.annotated = [path for path in paths if path.is_dir() or path.suffix == ".spacy"]
-        self.plain = [path for path in paths if path not in self.annotated]
-        self.terms = _paths(terms)
+        self.text = text_files(text)
+        self.terms = as_paths(terms)
         self.min_confidence = min_confidence
         self.limit = limit
         self.seed = seed
 
     def __bool__(self) -> bool:
         """Whether there is text."""
-        return bool(self.plain or self.annotated)
+        return bool(self.text)
 
     @property
     def needs_labels(self) -> bool:
         """Whether the entities of plain text are left to `annotate`."""
-        return bool(self.plain) and not self.terms
+        return bool(self.text.plain) and not self.terms
 
     def __call__(self, nlp: Language, annotate: Annotate | None = None) -> Iterator[Example]:
         """nlp: its tokenizer is used, and its vocabulary takes in the words.
@@ -73,16 +70,16 @@ class WeakCorpus:
 
     def _sentences(self, nlp: Language, annotate: Annotate | None) -> Iterator[Span]:
         """With entities, where there are."""
-        if self.plain:
+        if self.text.plain:
             yield from (doc[:] for doc in self._annotated_plain(nlp, annotate))
-        docs = (doc for path in self.annotated for doc in read_gold(path, nlp.vocab))
+        docs = (doc for path in self.text.annotated for doc in read_gold(path, nlp.vocab))
         for doc in select(docs, self.limit, self.seed):
             yield from _split(doc)
 
     def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
         docs = (
             sentence
-            for name, line in select(read_texts(self.plain), self.limit, self.seed)
+            for name, line in select(read_texts(self.text.plain), self.limit, self.seed)
             for sentence in map(_copy, _split(_named(nlp.make_doc(line), name)))
         )
         if self.terms:
@@ -103,10 +100,6 @@ def _example(sentence: Span) -> Example:
     predicted = reference.copy()
     predicted.set_ents([], default="missing")
     return Example(predicted, reference)
-
-
-def _paths(paths: str | Sequence[str] | None) -> list[Path]:
-    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
 
 
 def _named(doc: Doc, name: str) -> Doc:
