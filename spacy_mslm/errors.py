@@ -297,6 +297,11 @@ class Errors:
         "{path} is not the whole archive of EBM-NLP ({reason}), and was removed. Fetch it again, "
         "or take it from another place (--assets)."
     )
+    M170 = (
+        "{path} is not the result of an evaluation. Write it with `python -m spacy evaluate MODEL "
+        "DATA --output FILE`, or `python -m spacy mslm evaluate`."
+    )
+    M171 = "{path} holds no results. They are expected as SET/MODEL.json below it."
 
     # ---- tokenizer and saving ----
     M206 = (

@@ -14,6 +14,7 @@ from .fetch import fetch_cli
 from .heatmap import heatmap_cli
 from .pmi import pmi_cli
 from .pretrain import pretrain_cli
+from .report import report_cli
 
 mslm_cli = typer.Typer(
     name="mslm", help="Commands of spacy-mslm: entity corpora and models.", no_args_is_help=True
@@ -27,5 +28,6 @@ mslm_cli.command(
 )(pretrain_cli)
 mslm_cli.command("calibrate")(calibrate_cli)
 mslm_cli.command("evaluate")(evaluate_cli)
+mslm_cli.command("report")(report_cli)
 
 app.add_typer(mslm_cli, name="mslm")
