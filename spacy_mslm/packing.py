@@ -54,6 +54,8 @@ class PackedText:
             for chunk in _chunks(pieces, length):
                 self._add(pieces, chunk, mentions)
         self._close_block()
+        for file in self._files:
+            file.flush()
         self._names = list(self._strings)
         # mmap refuses an empty file.
         self._ids, self._token_of, self._word_ids = (
@@ -102,8 +104,6 @@ class PackedText:
             self._word_at.append(self._word_at[-1] + self._words)
             self._mention_at.append(len(self._mentions))
         self._pieces = self._words = 0
-        for file in self._files:
-            file.flush()
 
 
 def _chunks(pieces: Pieces, length: int) -> Iterator[Chunk]:

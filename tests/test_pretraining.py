@@ -180,12 +180,9 @@ def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
 
 def test_an_encoder_from_nothing_learns_the_text(tmp_path: Path, text: Path) -> None:
     output = tmp_path / "encoder"
-    found = run(
-        output,
-        text,
-        **{"pretraining.steps": 120, "pretraining.checkpoint_every": 40},
-        **{"pretraining.optimizer.learn_rate.rate": 0.003},
-    )
+    settings = {"pretraining.steps": 120, "pretraining.checkpoint_every": 40}
+    settings |= {"pretraining.optimizer.learn_rate.rate": 0.003}
+    found = run(output, text, **settings)
     assert found.returncode == 0, found.stderr
     record = json.loads((output / "pretraining.json").read_text())
     assert [row["step"] for row in record["history"]] == [40, 80, 120]
@@ -198,12 +195,7 @@ def test_an_encoder_from_nothing_learns_the_text(tmp_path: Path, text: Path) -> 
     _, wordpieces = load_checkpoint(str(output))
     assert len(wordpieces([spacy.blank("en")("acute renal failure")])[0].ids) == 3
     # Done is done.
-    again = run(
-        output,
-        text,
-        **{"pretraining.steps": 120, "pretraining.checkpoint_every": 40},
-        **{"pretraining.optimizer.learn_rate.rate": 0.003},
-    )
+    again = run(output, text, **settings)
     assert again.returncode == 0
     assert "Pretraining:" not in again.stderr
 

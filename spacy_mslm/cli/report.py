@@ -45,7 +45,6 @@ def report(metrics_path: Path, output_path: Path, title: str, baseline: str) -> 
     files = {names[heading]: data for heading, data in pictures.items()}
     files["report.md"] = render_markdown(title, tables, names).encode("utf8")
     files["report.html"] = render_html(title, tables, pictures)
-    output_path.mkdir(parents=True, exist_ok=True)
     targets = {output_path / name: data for name, data in files.items()}
     replace_files(targets)
     return list(targets)
