@@ -55,6 +55,8 @@ EXTRAS = {
     # scispaCy pins numpy below 2: it stays out of the base install.
     "weak": ["scispacy>=0.5.5"],
     "plots": ["matplotlib>=3.8"],
+    # What the workflows of project.yml need: `spacy package --build wheel`, and pictures.
+    "project": ["build", "matplotlib>=3.8"],
     "ray": ["ray>=2.30"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
 }
@@ -66,6 +68,7 @@ EXTRAS["dev"] = [
     "nervaluate>=1.2",
     "pytest>=8.0",
     "pytest-timeout>=2.3",
+    "pytest-xdist>=3.5",
     "ruff>=0.6",
     "seqeval>=1.2.2",
 ]

@@ -1,0 +1,39 @@
+"""Gather sentences of IOB files as text without labels, a line each.
+
+python scripts/unlabelled_text.py corpus/bc2gm corpus/bc2gm/text.txt assets/jnlpba/train.tsv ...
+
+What is in dev or test of the corpus, however it is tokenised there, is left out: several corpora
+annotate the same abstracts.
+"""
+
+import sys
+from pathlib import Path
+
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from wasabi import msg
+
+from spacy_mslm.files import replace_file
+from spacy_mslm.formats.iob import read_iob
+
+
+def letters(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+def main(corpus: Path, target: Path, sources: list[Path]) -> None:
+    vocab = Vocab()
+    held_out = {
+        letters(doc.text)
+        for split in ("dev", "test")
+        for doc in DocBin().from_disk(corpus / f"{split}.spacy").get_docs(vocab)
+    }
+    texts = (" ".join(sentence.words) for path in sources for sentence in read_iob(path))
+    lines = {letters(text): text for text in texts}  # each once
+    kept = [text for key, text in lines.items() if key not in held_out]
+    replace_file(target, ("\n".join(kept) + "\n").encode("utf8"))
+    msg.good(f"{target}: {len(kept)} sentences ({len(lines) - len(kept)} of dev and test left out)")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), [Path(path) for path in sys.argv[3:]])
