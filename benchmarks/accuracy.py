@@ -114,7 +114,8 @@ def accuracy(
 def read_spec(path: Path, folder: Path) -> Spec:
     """Trials in the order of the file.
 
-    folder: of the trials. In overrides, `{output}` stands for it and `{set}` for the set.
+    folder: of the trials. In overrides, `{output}` stands for it, `{set}` for the set and `{seed}`
+        for the seed.
     """
     spec = srsly.read_yaml(path)
     trials = []
@@ -122,9 +123,11 @@ def read_spec(path: Path, folder: Path) -> Spec:
         for dataset in trial.get("sets", spec["sets"]):
             for seed in trial.get("seeds", spec["seeds"]):
                 overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
+                marks = {"{output}": str(folder), "{set}": dataset, "{seed}": str(seed)}
                 for key, value in overrides.items():
                     if isinstance(value, str):
-                        value = value.replace("{output}", str(folder)).replace("{set}", dataset)
+                        for mark, meant in marks.items():
+                            value = value.replace(mark, meant)
                         overrides[key] = value
                 trials.append(
                     Trial(
