@@ -9,7 +9,6 @@ import base64
 import contextlib
 import fcntl
 import gzip
-import hashlib
 import json
 import os
 import random
@@ -33,6 +32,7 @@ from spacy_mslm.files import replace_file
 from spacy_mslm.formats.iob import read_iob
 from spacy_mslm.readers import make_corpus
 from spacy_mslm.scorer import EntityScorer
+from spacy_mslm.texts import letters
 
 from .accuracy_report import accuracy_report
 from .reference import CONFIGS, SPLITS
@@ -159,9 +159,7 @@ def _try_trial(spec: Spec, trial: Trial, folder: Path, results: Path) -> bool:
         if trial.key in _done(results):
             return False
         row = run_trial(spec, trial, folder / trial.key)
-        with results.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(json.dumps(row) + "\n")
+        _store(row, results)
         msg.good(f"{trial.key}: F1 {100 * row['f']:.1f} ({row['cpu_seconds']} CPU s)")
         return True
 
@@ -178,10 +176,19 @@ def _claimed(path: Path) -> Iterator[bool]:
         yield True
 
 
+def _store(row: dict[str, Any], results: Path) -> None:
+    """Add a line: in one write, so that a runner that is killed leaves no part of one."""
+    with results.open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write((json.dumps(row) + "\n").encode("ascii"))
+
+
 def _done(results: Path) -> set[str]:
     if not results.exists():
         return set()
-    rows = (json.loads(line) for line in results.read_text().splitlines())
+    with results.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        rows = [json.loads(line) for line in file]
     return {f"{row['trial']}-{row['set']}-s{row['seed']}" for row in rows}
 
 
@@ -220,19 +227,12 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
         "seed": trial.seed,
         "split": spec.split,
         "config": trial.config,
-        "digest": recipe_digest(trial),
         **scores,
         # Of training, and of the adaptation that it starts from, whichever trial made that.
         "cpu_seconds": round(cpu_seconds - adapts * adaptation),
         "adaptation_cpu_seconds": adaptation,
         "counts": pack(counts),
     }
-
-
-def recipe_digest(trial: Trial) -> str:
-    """Tells two recipes of one name apart: of the config file and what overrides it."""
-    text = (CONFIGS / f"{trial.config}.cfg").read_text() + json.dumps(trial.overrides)
-    return hashlib.sha256(text.encode("utf8")).hexdigest()[:12]
 
 
 def _children_cpu() -> float:
@@ -243,19 +243,14 @@ def _children_cpu() -> float:
 def write_text(source: Path, data: Path, target: Path) -> None:
     """Copy plain text, a sentence a line, without what is in a dev or test set of the data."""
     held_out = {
-        _letters(" ".join(sentence.words))
+        letters(" ".join(sentence.words))
         for split in ("dev", "test")
         for path in data.glob(f"*/{SPLITS[split]}")
         for sentence in read_iob(path)
     }
     with gzip.open(source, "rt", encoding="utf8") as file:
-        kept = [line for line in file if _letters(line) not in held_out]
+        kept = [line for line in file if letters(line) not in held_out]
     replace_file(target, gzip.compress("".join(kept).encode("utf8")))
-
-
-def _letters(text: str) -> str:
-    """What is left of a sentence however it is tokenised."""
-    return "".join(c for c in text.lower() if c.isalnum())
 
 
 def drop_mentions(source: Path, target: Path, share: float) -> Path:
@@ -280,8 +275,8 @@ def score(
     nlp = spacy.load(model)
     examples = list(make_corpus(data)(nlp))
     docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
-    limit = trial.overrides.get("vars.limit", 0)
-    scorer = EntityScorer(train=str(train), limit=limit, seed=trial.overrides["vars.sample_seed"])
+    limit, seed = (trial.overrides.get(f"vars.{name}", 0) for name in ("limit", "sample_seed"))
+    scorer = EntityScorer(train=str(train), limit=limit, seed=seed)
     counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint8)
     for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):
         example.predicted = doc

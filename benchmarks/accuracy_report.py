@@ -57,11 +57,18 @@ def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
         pair = paired_counts(rows, name, dataset, baseline)
         if name != baseline and pair is not None:
             pairs.append(pair)
-            differences = compare([pair])
+            differences = _comparable([pair])
         lines.append((name, dataset, len(runs), *cells, *differences))
     if len(pairs) > 1:
-        lines.append((name, "all", "", "", "", "", "", "", *compare(pairs)))
+        lines.append((name, "all", "", "", "", "", "", "", *_comparable(pairs)))
     return lines
+
+
+def _comparable(pairs: list[np.ndarray]) -> tuple:
+    """The differences; none on unseen mentions where the two sides have not seen the same."""
+    f, em, unseen = compare(pairs)
+    same = all((pair[0, ..., 3] == pair[1, ..., 3]).all() for pair in pairs)
+    return f, em, unseen if same else ""
 
 
 def _spread(values: list[float]) -> str:

@@ -25,7 +25,7 @@ def main(wheel: Path, text: str, target: Path) -> None:
         sys.path.insert(0, folder)
         name = wheel.name.split("-")[0]
         nlp = spacy.load(name)
-        if not nlp.path.is_relative_to(Path(folder).resolve()):
+        if not nlp.path.resolve().is_relative_to(Path(folder).resolve()):
             msg.fail(f"{name} was loaded from {nlp.path}, not from the wheel", exits=1)
         ents = [(e.text, e.label_, f"{e._.confidence:.2f}") for e in nlp(text).ents]
     if not ents:

@@ -7,6 +7,7 @@ annotate the same abstracts.
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from spacy.tokens import DocBin
@@ -15,18 +16,17 @@ from wasabi import msg
 
 from spacy_mslm.files import replace_file
 from spacy_mslm.formats.iob import read_iob
-
-
-def letters(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())
+from spacy_mslm.sentences import sentence_starts
+from spacy_mslm.texts import letters
 
 
 def main(corpus: Path, target: Path, sources: list[Path]) -> None:
     vocab = Vocab()
     held_out = {
-        letters(doc.text)
+        letters(doc[start:end].text)
         for split in ("dev", "test")
         for doc in DocBin().from_disk(corpus / f"{split}.spacy").get_docs(vocab)
+        for start, end in pairwise([*sentence_starts(doc).tolist(), len(doc)])
     }
     texts = (" ".join(sentence.words) for path in sources for sentence in read_iob(path))
     lines = {letters(text): text for text in texts}  # each once

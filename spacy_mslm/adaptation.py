@@ -34,12 +34,17 @@ from .mask_weights import MaskWeighting
 from .masking import Masking
 from .model import MSLMModel, shim_of
 from .progress import progress_bar
+from .provenance import made_of
 from .schedules import FloatOrSchedule
 from .views import View
 from .weak_text import WeakCorpus
 
 RECORD = "adaptation.json"
 HEADS = "heads.safetensors"
+MODEL_SETTINGS = (
+    *("encoder", "window", "context", "split_sentences"),
+    *("detection_size", "classification_size"),
+)
 SEED_OFFSET = 1_000_003
 
 
@@ -72,7 +77,7 @@ class Adaptation:
         batch_size: int = 16,
         dropout: float = 0.1,
         view: View = "mixed",
-        mask_probability: float = 0.5,
+        mask_probability: float = 0.15,
         seed: int = 0,
     ) -> None:
         if corpus and output is None:
@@ -101,6 +106,7 @@ def adapt(
     pipe: TrainablePipe,
     teacher: TrainablePipe,
     get_examples: Callable[[], Iterable[Example]],
+    labels: Sequence[str],
     nlp: Language,
     settings: Any,
 ) -> Path:
@@ -108,18 +114,18 @@ def adapt(
 
     pipe: an `mslm` pipe with the stage's settings, which is trained here.
     teacher: one with the settings of the pipeline's own. The two may share a model.
-    get_examples: the labelled set.
+    get_examples, labels: of the labelled set.
     nlp: the pipeline that is initialised; only its language and tokenizer are used, since the
         words of the text must not get into its vocabulary.
-    settings: what the config says of the stage. A folder that another config has made is an error.
+    settings: what the config says of the stage and of the pipe; None if it says nothing. A folder
+        that another config has made is an error.
     """
     folder = Path(str(adaptation.output))
-    encoder = pipe.model.attrs["encoder"]
-    sizes = [pipe.model.attrs[f"{head}_size"] for head in ("detection", "classification")]
-    record = {"encoder": encoder, "heads": sizes, "settings": settings}
+    attrs = pipe.model.attrs
+    record = {"model": {key: attrs[key] for key in MODEL_SETTINGS}, "settings": settings}
     if adaptation.corpus.needs_labels:
         record["labelled_set"] = _digest(get_examples())
-    record = json.loads(json.dumps(record))
+    record = json.loads(json.dumps({key: made_of(value) for key, value in record.items()}))
     if folder.exists():
         if not _made_with(record, folder):
             raise ValueError(Errors.M041.format(path=folder))
@@ -131,7 +137,7 @@ def adapt(
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
         if adaptation.corpus.needs_labels:
             labelled = list(get_examples())
-            teacher.initialize(lambda: labelled, nlp=nlp)
+            teacher.initialize(lambda: labelled, nlp=nlp, labels=labels)
             optimizer = adaptation.teacher_optimizer
             _train(teacher, labelled, adaptation, adaptation.teacher_steps, optimizer, "Teacher")
         config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
@@ -141,11 +147,13 @@ def adapt(
         examples = list(progress_bar(islice(found, wanted), total=wanted, desc="Sentences"))
         if not examples:
             raise ValueError(Errors.M042)
-        pipe.initialize(lambda: examples, nlp=blank)
+        # A teacher's labels are those of the labelled set, even if it was sure of none of a type.
+        own = labels if adaptation.corpus.all_need_labels else None
+        pipe.initialize(lambda: examples, nlp=blank, labels=own)
         _train(pipe, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
     with replaced_folder(folder) as temporary:
         network = shim_of(pipe.model).network
-        save_checkpoint(network.lm, encoder, temporary)
+        save_checkpoint(network.lm, pipe.model.attrs["encoder"], temporary)
         save_file(network.entity_heads.state_dict(), temporary / HEADS)
         record["labels"] = pipe.labels
         record["sentences"] = len(examples)
@@ -206,4 +214,5 @@ def _made_with(record: dict, folder: Path) -> bool:
         found = json.loads((folder / RECORD).read_text(encoding="utf8"))
     except (OSError, ValueError):
         return False
-    return {key: found.get(key) for key in record} == record
+    known = record["settings"] is not None
+    return known and {key: found.get(key) for key in record} == record

@@ -394,12 +394,12 @@ class MSLM(TrainablePipe):
         adaptation: a stage before training in which the encoder learns from unlabelled text.
         """
         validate_get_examples(get_examples, "MSLM.initialize")
-        adapted = self._adapted(adaptation, nlp, get_examples)
+        if labels is None:
+            labels = sorted({label for eg in get_examples() for label in self._gold_labels(eg)})
+        adapted = self._adapted(adaptation, nlp, get_examples, labels)
         self.cfg.update(labels=[], mask_weights=None, transitions=None, temperature=1.0, step=0)
         self._updates = 0
         self._listed.clear()
-        if labels is None:
-            labels = sorted({label for eg in get_examples() for label in self._gold_labels(eg)})
         self.cfg["labels"] = list(labels)
         for label in self.labels:
             self.vocab.strings.add(label)
@@ -425,14 +425,20 @@ class MSLM(TrainablePipe):
         adaptation: Adaptation | None,
         nlp: Language | None,
         get_examples: Callable[[], Iterable[Example]],
+        labels: Sequence[str],
     ) -> Path | None:
         """The checkpoint to start from, where it is not the model's own but made of it."""
-        if adaptation is None or not adaptation.corpus or nlp is None:
+        if adaptation is None or not adaptation.corpus:
             return None
-        components = nlp.config.interpolate()["initialize"]["components"]
-        settings = dict(components.get(self.name, {}).get("adaptation", {}))
-        settings.pop("output", None)  # where it is does not change what it is
-        pipe = MSLM(Vocab(), self.model, self.name, **adaptation.pipe_settings)
+        if nlp is None:
+            raise ValueError(Errors.M043)
+        pipe = MSLM(
+            Vocab(),
+            self.model,
+            self.name,
+            batch_pieces=self.batch_pieces,
+            **adaptation.pipe_settings,
+        )
         teacher = MSLM(
             Vocab(),
             self.model,
@@ -445,7 +451,23 @@ class MSLM(TrainablePipe):
             batch_pieces=self.batch_pieces,
             max_unaligned=self.max_unaligned,
         )
-        return adapt(adaptation, pipe, teacher, get_examples, nlp, settings)
+        settings = self._adaptation_settings(nlp, with_teacher=adaptation.corpus.needs_labels)
+        return adapt(adaptation, pipe, teacher, get_examples, labels, nlp, settings)
+
+    def _adaptation_settings(self, nlp: Language, with_teacher: bool) -> dict[str, Any] | None:
+        """What the config says that changes what the stage makes; None if it has no stage."""
+        config = nlp.config.interpolate()
+        stage = config["initialize"]["components"].get(self.name, {}).get("adaptation")
+        if not stage:
+            return None
+        # Where it goes does not change what it is.
+        settings = {k: v for k, v in stage.items() if k != "output"}
+        settings["tokenizer"] = config["nlp"]["tokenizer"]
+        if with_teacher:
+            settings["transition_weight"] = self.transition_weight
+        else:
+            settings = {k: v for k, v in settings.items() if not k.startswith("teacher")}
+        return settings
 
     def _gold_labels(self, example: Example) -> Iterator[str]:
         reference = example.reference

@@ -113,6 +113,10 @@ class Errors:
         "never sure of one (adaptation.corpus.min_confidence). Check --paths.text and, where it is "
         "given, --paths.terms; a teacher is surer after more --training.max_steps."
     )
+    M043 = (
+        "Adaptation needs the pipeline whose tokenizer splits the text: initialise the pipe by "
+        "nlp.initialize(), or give it nlp."
+    )
     M050 = "There is no text to pretrain on. Give --paths.text: a file, or a JSON list of files."
     M051 = (
         "{path} is not what this pretraining would make: it is of other text, another encoder or "
@@ -125,6 +129,11 @@ class Errors:
         "The loss is not a number at step {step}. The last checkpoint, of step {saved}, is in "
         "{path}. Lower the learn rate."
     )
+    M055 = (
+        "The text has {n} pieces, which is too little to train on and to hold some out: it takes "
+        "more than two blocks of {length} (pretraining.length). Give more text."
+    )
+    M056 = "{path} has no [pretraining] block. Start from configs/pretrain.cfg."
 
     # ---- data files and commands ----
     M101 = "Unknown {what} {got!r}. Use one of: {expected}."
@@ -216,7 +225,7 @@ class Errors:
         "{model} is no folder, so that the result cannot be saved in its place. Say where to save "
         "it (--output FOLDER)."
     )
-    M133 = "{path} exists already and is not overwritten. Give another --output."
+    M133 = "{path} exists already. Give another --output, or --force to replace it."
     M134 = (
         "{where} has several mslm pipes ({pipes}), and one can be looked at at a time. Give a "
         "pipeline with one of them."
@@ -302,6 +311,10 @@ class Errors:
         "DATA --output FILE`, or `python -m spacy mslm evaluate`."
     )
     M171 = "{path} holds no results. They are expected as SET/MODEL.json below it."
+    M172 = (
+        "A report has pictures, for which matplotlib is needed ({error}). Install it with 'pip "
+        'install "spacy-mslm[plots]"\'.'
+    )
 
     # ---- tokenizer and saving ----
     M206 = (
@@ -369,8 +382,8 @@ class Warnings:
     )
     W025 = (
         "Nothing is learnt from masks: the masked-LM loss weighs 0 and there is no text to adapt "
-        "to, so this is plain fine-tuning. Give text of the domain (--paths.text, --paths.terms "
-        "and --paths.adapted), or components.mslm.loss_weights.mlm."
+        "to, so this is plain fine-tuning. Give text of the domain (--paths.text) and a folder for "
+        "the adapted encoder (--paths.adapted), or components.mslm.loss_weights.mlm."
     )
     # ---- data files and commands ----
     W101 = (

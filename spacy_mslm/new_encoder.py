@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from tokenizers import BertWordPieceTokenizer
+from tokenizers.processors import BertProcessing
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 Size = Literal["tiny", "mini", "small", "medium", "base"]
@@ -28,6 +29,9 @@ def write_new_encoder(
     """
     vocabulary = BertWordPieceTokenizer(lowercase=lowercase)
     vocabulary.train_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
+    # The trainer leaves out what puts a sentence between its special pieces.
+    sep, cls = ((piece, vocabulary.token_to_id(piece)) for piece in ("[SEP]", "[CLS]"))
+    vocabulary._tokenizer.post_processor = BertProcessing(sep, cls)
     tokenizer = BertTokenizerFast(
         tokenizer_object=vocabulary._tokenizer, do_lower_case=lowercase, model_max_length=POSITIONS
     )

@@ -6,10 +6,9 @@ Chance comes from the seed and the step alone, so that a run which was killed go
 checkpoint as if it had never stopped: the same weights, to the bit, on the same kind of machine.
 """
 
-import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from .new_encoder import Size, write_new_encoder
 from .optimizer import AdamW
 from .packing import Block, PackedText
 from .progress import progress_bar
+from .provenance import made_of
 from .readers import read_gold
 from .terminology import Terminology
 from .texts import as_paths, read_texts, text_files
@@ -114,16 +114,12 @@ def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool 
     record = _read_record(folder)
     if force:
         record = {}
-    # Where the text is does not change what is made of it.
-    settings = {k: v for k, v in settings.items() if k not in ("text", "terms", "checkpoint_every")}
-    made_of = {
-        "settings": json.loads(json.dumps(settings)),
-        "files": _digest([*chain(*pretraining.text), *pretraining.terms]),
-    }
-    if record and {key: record.get(key) for key in made_of} != made_of:
+    settings = {k: v for k, v in settings.items() if k != "checkpoint_every"}
+    settings = json.loads(json.dumps(made_of(settings)))
+    if record and record.get("settings") != settings:
         raise ValueError(Errors.M051.format(path=folder))
     if not record:
-        record = {**made_of, "step": 0, "history": []}
+        record = {"settings": settings, "step": 0, "history": []}
         if pretraining.encoder is None:
             torch.manual_seed(pretraining.seed)
             with replaced_folder(folder) as temporary:
@@ -160,7 +156,7 @@ def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dic
     n_held_out = min(HELD_OUT, 1 + len(packed) // 100)
     n_train = len(packed) - n_held_out
     if n_train < 1:
-        raise ValueError(Errors.M050)
+        raise ValueError(Errors.M055.format(n=packed.n_pieces, length=pretraining.length))
     record["pieces"] = packed.n_pieces
     weights = _count_masks(pretraining, packed, n_train)
     optimizer, step = pretraining.optimizer, record["step"]
@@ -291,20 +287,6 @@ def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
     vocab = spacy.blank(pretraining.lang).vocab
     docs = chain.from_iterable(read_gold(path, vocab) for path in annotated)
     return chain((text for _, text in read_texts(plain)), (doc.text for doc in docs))
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    """Of the contents of files, and of the files of folders."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
-        for file in files:
-            if not file.is_file():
-                raise ValueError(Errors.M106.format(path=file))
-            with file.open("rb") as stream:
-                for chunk in iter(lambda: stream.read(1 << 20), b""):
-                    digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _number(seed: int, step: int) -> int:

@@ -4,9 +4,11 @@ metrics/<set>/<model>.json      as `spacy evaluate --output` and `spacy mslm eva
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from .errors import Errors
 
@@ -21,6 +23,7 @@ COLUMNS = (
     ("perplexity ELM", "mslm_ppl_elm", False),
     ("words/s", "speed", False),
 )
+PER_TYPE = re.compile("(ents|spans_.+)_per_type")
 NOTHING = "–"
 LEGEND = (
     "P, EM, F1: strict, boundaries and type, in percent. EM is recall; mentions are seen if their "
@@ -46,8 +49,8 @@ class Result(NamedTuple):
     @property
     def attr(self) -> str:
         """What spaCy's keys begin with: `ents`, or `spans_` and a key."""
-        keys = [k for k in self.scores if k.endswith("_per_type") and not k.startswith("mslm")]
-        return keys[0].removesuffix("_per_type") if keys else "ents"
+        found = (key for key in self.scores if PER_TYPE.fullmatch(key))
+        return next(found, "ents_per_type").removesuffix("_per_type")
 
     def value(self, key: str) -> float | None:
         value = self.scores.get(key.format(attr=self.attr))
@@ -69,7 +72,7 @@ def read_results(folder: Path, baseline: str) -> list[Result]:
         try:
             data = json.loads(path.read_text(encoding="utf8"))
             scores = data.get("scores", data)
-            if not any(key.endswith("_per_type") for key in scores):
+            if not any(map(PER_TYPE.fullmatch, scores)):
                 raise ValueError
         except (ValueError, AttributeError):
             raise ValueError(Errors.M170.format(path=path)) from None
@@ -138,7 +141,7 @@ def render_markdown(title: str, tables: Sequence[Table], pictures: dict[str, str
         lines.append(_line(["---", *["---:"] * (len(table.header) - 1)]))
         lines += [*map(_line, table.rows), ""]
         if table.title in pictures:
-            lines += [f"![{table.title}]({pictures[table.title]})", ""]
+            lines += [f"![{table.title}]({quote(pictures[table.title])})", ""]
     return "\n".join([*lines, "\n\n".join(LEGEND)]) + "\n"
 
 

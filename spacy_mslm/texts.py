@@ -1,12 +1,15 @@
 """Files of text that nobody has annotated -> texts, one at a time, each with a name."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .errors import Errors
 from .formats.lines import read_lines
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TextFiles(NamedTuple):
@@ -20,8 +23,12 @@ class TextFiles(NamedTuple):
 
 
 def as_paths(paths: str | Sequence[str] | None) -> list[Path]:
-    """One path, several or none, as a config gives them."""
-    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
+    """One path, several or none, as a config gives them. All of them are there."""
+    found = [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
+    for path in found:
+        if not path.exists():
+            raise ValueError(Errors.M106.format(path=path))
+    return found
 
 
 def text_files(paths: str | Sequence[str] | None) -> TextFiles:
@@ -51,4 +58,9 @@ def _json_text(line: str, path: Path, number: int) -> str:
     text = record.get("text") if isinstance(record, dict) else None
     if not isinstance(text, str):
         raise ValueError(Errors.M153.format(path=path, line=number))
-    return text
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def letters(text: str) -> str:
+    """What is left of a sentence however it is tokenised: two that have the same are one."""
+    return "".join(c for c in text.lower() if c.isalnum())

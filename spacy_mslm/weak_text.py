@@ -55,6 +55,11 @@ class WeakCorpus:
         """Whether the entities of plain text are left to `annotate`."""
         return bool(self.text.plain) and not self.terms
 
+    @property
+    def all_need_labels(self) -> bool:
+        """Whether there are no other entities."""
+        return self.needs_labels and not self.text.annotated
+
     def __call__(self, nlp: Language, annotate: Annotate | None = None) -> Iterator[Example]:
         """nlp: its tokenizer is used, and its vocabulary takes in the words.
 

@@ -9,6 +9,7 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.training import Example
+from spacy.util import registry
 from transformers import AutoModelForMaskedLM
 
 from spacy_mslm.component import MSLM
@@ -120,6 +121,32 @@ def test_another_stage_does_not_pass_for_this_one(make, tmp_path):
         initialize(make())
 
 
+def test_files_count_by_what_is_in_them(make, tmp_path):
+    """The same text elsewhere is the same; other text at the same place is not. Nor does it matter
+    what a teacher would do where there is none."""
+    initialize(make())
+    (tmp_path / "text.txt").rename(tmp_path / "moved.txt")
+    moved = {"text": str(tmp_path / "moved.txt")}
+    initialize(make(corpus=moved, teacher_steps=7))
+    with (tmp_path / "moved.txt").open("a") as file:
+        file.write("more aspirin .\n")
+    with pytest.raises(ValueError, match=r"not what this adaptation would make"):
+        initialize(make(corpus=moved))
+
+
+def test_text_that_is_not_there_is_said_before_the_teacher_is_trained(make):
+    with pytest.raises(ValueError, match=r"nowhere\.txt: there is no such file"):
+        initialize(make(corpus={"text": "nowhere.txt", "terms": None}))
+
+
+def test_a_pipe_by_itself_cannot_adapt(make):
+    nlp = make()
+    stage = nlp.config["initialize"]["components"]["mslm"]["adaptation"]
+    adaptation = registry.resolve({"adaptation": stage})["adaptation"]
+    with pytest.raises(ValueError, match=r"nlp\.initialize"):
+        nlp.get_pipe("mslm").initialize(lambda: make_examples(nlp), adaptation=adaptation)
+
+
 def test_a_stage_that_fails_leaves_nothing_behind(make, tmp_path):
     with pytest.raises(ValueError, match=r"no sentence in which an entity was found"):
         initialize(make(corpus={"text": str(write_terms(tmp_path / "no.txt", []))}))
@@ -159,6 +186,16 @@ def test_without_terms_a_teacher_labels_the_text(make, make_nlp, tmp_path, spans
     pipe.spans_key = None  # what follows looks at entities
     plain = make_nlp()
     assert perplexity(pipe, nlp) < 0.2 * perplexity(plain.get_pipe("mslm"), plain)
+
+
+def test_heads_are_kept_though_the_text_lacks_a_type(make, tmp_path):
+    (tmp_path / "text.txt").write_text("the patient had asthma .\n", encoding="utf8")
+    nlp = make(corpus={"terms": None}, steps=100)
+    pipe = initialize(nlp)
+    assert pipe.labels == ("Chemical", "Disease")
+    record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
+    assert record["labels"] == ["Chemical", "Disease"]
+    assert [ent.text for ent in nlp("the patient had asthma").ents] == ["asthma"]
 
 
 def test_a_teacher_of_another_labelled_set_makes_another_encoder(make):

@@ -1,6 +1,7 @@
 """Files of other formats: what is written in one is read back, and broken ones are refused by file
 and line without their text."""
 
+import gzip
 import json
 import logging
 from pathlib import Path
@@ -118,6 +119,12 @@ def test_bioc_round_trip(tmp_path, document):
     (read,) = read_bioc(path)
     assert (read.id, read.text, read.line) == ("7", document.text, 4)
     assert read.mentions == document.mentions
+    packed = tmp_path / "set.xml.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert list(read_bioc(packed)) == [read]
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="cut off or damaged"):
+        list(read_bioc(packed))
 
 
 @round_trip()
@@ -358,6 +365,7 @@ GOOD = '{"text": "secret text", "entities": [[0, 6, "D"]]}\n'
         ('{"text": "secret \\ud800", "entities": []}', "line 2: .* surrogate"),
         ('{"text": "secret"}', "line 2: .* 'entities', 'spans', 'label' is a list"),
         ('{"text": "secret", "label": "D"}', "line 2: .* is a list"),
+        ('{"text": "a", "spans": [[0, 1, "D"]], "label": [[0, 1, "E"]]}', "line 2: .* one of"),
         ('{"text": "secret", "spans": [[0, 6]]}', "line 2: .* a mention is"),
         ('{"text": "secret", "spans": [["0", "6", "D"]]}', "line 2: .* a mention is"),
         ('{"text": "secret", "spans": [[false, true, "D"]]}', "line 2: .* a mention is"),

@@ -17,7 +17,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from spacy_mslm.batches import Pieces
@@ -104,7 +104,7 @@ def test_a_block_is_masked_as_a_sentence_is() -> None:
 
 def test_texts_of_lines_and_of_records(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\n two \n", encoding="utf8")
-    records = [{"text": "three", "id": 1}, {"text": ""}, {"text": "four\nfive"}]
+    records = [{"text": "three", "id": 1}, {"text": ""}, {"text": "four\nfive \ud800"}]
     lines = "\n".join(map(json.dumps, records))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode("utf8")))
     found = list(read_texts([tmp_path / "a.txt", tmp_path / "b.jsonl.gz"]))
@@ -112,7 +112,7 @@ def test_texts_of_lines_and_of_records(tmp_path: Path) -> None:
         ("a.txt:1", "one"),
         ("a.txt:3", "two"),
         ("b.jsonl.gz:1", "three"),
-        ("b.jsonl.gz:3", "four\nfive"),
+        ("b.jsonl.gz:3", "four\nfive \ufffd"),
     ]
 
 
@@ -194,6 +194,10 @@ def test_an_encoder_from_nothing_learns_the_text(tmp_path: Path, text: Path) -> 
     assert "cisplatin" in AutoTokenizer.from_pretrained(output).tokenize("Cisplatin")
     _, wordpieces = load_checkpoint(str(output))
     assert len(wordpieces([spacy.blank("en")("acute renal failure")])[0].ids) == 3
+    tokenizer = AutoTokenizer.from_pretrained(output)
+    ids = tokenizer("cisplatin")["input_ids"]
+    assert (ids[0], ids[-1], len(ids)) == (tokenizer.cls_token_id, tokenizer.sep_token_id, 3)
+    assert (wordpieces.prefix, wordpieces.suffix) == (ids[:1], ids[-1:])
     # Done is done.
     again = run(output, text, **settings)
     assert again.returncode == 0
@@ -241,11 +245,8 @@ def test_documents_bring_their_entities(tmp_path: Path, encoder: Path) -> None:
     docs = []
     for sentence in SENTENCES * 30:
         doc = nlp(sentence)
-        doc.set_ents([doc[0:1]] if doc[0].text == "aspirin" else [])
+        doc.set_ents([Span(doc, 0, 1, "drug")] if doc[0].text == "aspirin" else [])
         docs.append(doc)
-    for doc in docs:
-        for ent in doc.ents:
-            ent.label_ = "drug"
     DocBin(docs=docs).to_disk(tmp_path / "notes.spacy")
     found = run(
         tmp_path / "encoder",
@@ -253,6 +254,8 @@ def test_documents_bring_their_entities(tmp_path: Path, encoder: Path) -> None:
         **{"vars.encoder": encoder, "vars.masking": "${maskings.joint}", "vars.blm_rate": 0.0},
     )
     assert found.returncode == 0, found.stderr
+    (row,) = json.loads((tmp_path / "encoder" / "pretraining.json").read_text())["history"][-1:]
+    assert row["ppl_elm"] is not None and row["ppl_blm"] is None
 
 
 def test_another_pretraining_is_not_taken_for_this_one(tmp_path: Path, text: Path) -> None:
@@ -282,9 +285,13 @@ def test_another_pretraining_is_not_taken_for_this_one(tmp_path: Path, text: Pat
         ({"pretraining.length": 600}, "window"),
         ({"pretraining.optimizer.learn_rate.rate": 1e30}, "not a number"),
         ({"paths.text": "nowhere.txt"}, "nowhere.txt"),
+        ({"pretraining.length": 128, "paths.text": "{short}"}, "too little to train on"),
     ],
 )
 def test_what_cannot_work_is_said(tmp_path, text, overrides, message) -> None:
+    if overrides.get("paths.text") == "{short}":
+        text.write_text("one short line\n")
+        overrides = {key: value for key, value in overrides.items() if key != "paths.text"}
     found = run(tmp_path / "encoder", text, **overrides)
     assert found.returncode == 1
     assert message in " ".join(found.stdout.split()), found.stdout

@@ -343,8 +343,10 @@ def test_calibrate_command_leaves_other_files_alone(model, data, tmp_path):
     before = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
     (tmp_path / "taken").mkdir()
     result = run("calibrate", model, data, "-o", tmp_path / "taken")
-    assert result.returncode == 1 and "exists already and is not overwritten" in told(result)
+    assert result.returncode == 1 and "--force to replace it" in told(result)
     assert list((tmp_path / "taken").iterdir()) == []
+    assert run("calibrate", model, data, "-o", tmp_path / "taken", "--force").returncode == 0
+    assert mslm(spacy.load(tmp_path / "taken")).cfg["temperature"] != 1.0
     assert run("calibrate", model, data).returncode == 0
     after = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
     changed = {p.relative_to(model).as_posix() for p in before if before[p] != after.get(p)}

@@ -46,7 +46,9 @@ def test_tables_compare_what_can_be_compared(metrics: Path) -> None:
 
 
 def test_span_groups_have_keys_of_their_own(tmp_path: Path) -> None:
-    scores = {"spans_terms_f": 0.5, "spans_terms_p": 0.4, "spans_terms_per_type": {}}
+    """Beside those of other pipes, which are not compared."""
+    scores = {"dep_las_per_type": {"nsubj": {}, "obj": {}}, "mslm_em": 0.1}
+    scores |= {"spans_terms_f": 0.5, "spans_terms_p": 0.4, "spans_terms_per_type": {}}
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "a.json").write_text(json.dumps(scores))
     (table,) = make_tables(read_results(tmp_path, "vanilla"), "vanilla")

@@ -208,6 +208,9 @@ def test_plain_text_without_terms_is_left_to_others(nlp, tmp_path):
     path.write_text("She has asthma. She is well.\n", encoding="utf8")
     corpus = WeakCorpus(str(path))
     assert corpus and corpus.needs_labels
+    assert not WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv"))).needs_labels
+    DocBin().to_disk(tmp_path / "weak.spacy")
+    assert not WeakCorpus(str(tmp_path / "weak.spacy")).needs_labels
     with pytest.raises(ValueError, match=r"tables of terms"):
         list(corpus(nlp))
 
@@ -224,5 +227,5 @@ def test_plain_text_without_terms_is_left_to_others(nlp, tmp_path):
 def test_no_text_is_no_corpus():
     assert not WeakCorpus(None)
     assert not WeakCorpus(None).needs_labels
-    assert not WeakCorpus("text.txt", "terms.tsv").needs_labels
-    assert not WeakCorpus("weak.spacy").needs_labels
+    with pytest.raises(ValueError, match="there is no such file"):
+        WeakCorpus("text.txt")

@@ -21,8 +21,9 @@ def calibrate_cli(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="New folder for the result; else it goes into MODEL"),
+        typer.Option("--output", "-o", help="Folder for the result; else it goes into MODEL"),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUTPUT if it is there")] = False,
     use_gpu: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1 for the CPU")] = -1,
 ) -> None:
     """Fit the temperature of a pipeline's confidences on a development set, and save it.
@@ -34,7 +35,7 @@ def calibrate_cli(
 
     try:
         setup_gpu(use_gpu, silent=True)
-        fit, path = calibrate(model, dev_path, output)
+        fit, path = calibrate(model, dev_path, output, force)
     except (ValueError, OSError) as err:
         msg.fail("The calibration failed; nothing was changed", str(err), exits=1)
     rows = [
@@ -47,7 +48,9 @@ def calibrate_cli(
     msg.good(f"Saved: {path}")
 
 
-def calibrate(model: str, dev_path: Path, output: Path | None) -> "tuple[Calibration, Path]":
+def calibrate(
+    model: str, dev_path: Path, output: Path | None, force: bool = False
+) -> "tuple[Calibration, Path]":
     """Fit and save; returns the fit, and where the pipeline went."""
     import shutil
 
@@ -60,7 +63,7 @@ def calibrate(model: str, dev_path: Path, output: Path | None) -> "tuple[Calibra
     path = output or Path(model)
     if output is None and not path.is_dir():
         raise ValueError(Errors.M132.format(model=model))
-    if output is not None and output.exists():
+    if output is not None and output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)

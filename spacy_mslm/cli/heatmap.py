@@ -104,6 +104,7 @@ def read_sources(path: Path, limit: int) -> "list[tuple[str, str | Doc]]":
     """The first texts of a file, each with its id: strings, or Docs where it has tokens."""
     from spacy.vocab import Vocab
 
+    from ..formats.lines import read_lines
     from ..readers import read_docs
 
     sources: list[tuple[str, str | Doc]] = []
@@ -111,26 +112,11 @@ def read_sources(path: Path, limit: int) -> "list[tuple[str, str | Doc]]":
         docs = (doc for doc in read_docs(path, Vocab()) if doc.text.strip())
         sources.extend((str(doc.user_data["id"]), doc) for doc in islice(docs, limit or None))
     else:
-        # Not splitlines(), which also cuts at characters inside of a line, such as U+2028.
-        numbered = enumerate(read_text(path).split("\n"), start=1)
-        lines = ((n, line.rstrip("\r")) for n, line in numbered if line.strip())
+        lines = ((n, line) for n, line in read_lines(path) if line.strip())
         sources.extend((f"{path.name}:{n}", line) for n, line in islice(lines, limit or None))
     if not sources:
         raise ValueError(Errors.M143.format(path=path))
     return sources
-
-
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file."""
-    if not path.exists():
-        raise ValueError(Errors.M106.format(path=path))
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as err:
-        # Not chained: the cause holds the bytes.
-        line = data.count(b"\n", 0, err.start) + 1
-        raise ValueError(Errors.M109.format(path=path, line=line)) from None
 
 
 def model_names(models: Sequence[str]) -> list[str]:

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import Errors
+
 
 def pretrain_cli(
     ctx: typer.Context,
@@ -50,6 +52,8 @@ def run(config_path: Path, output_path: Path, overrides: dict[str, Any], force: 
     from ..pretraining import pretrain
 
     config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
+    if "pretraining" not in config:
+        raise ValueError(Errors.M056.format(path=config_path))
     settings = config["pretraining"]
     pretraining = registry.resolve({"pretraining": settings})["pretraining"]
     return pretrain(pretraining, output_path, settings, force)

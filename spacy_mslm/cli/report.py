@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from ..errors import Errors
+
 
 def report_cli(
     metrics_path: Annotated[
@@ -35,7 +37,11 @@ def report(metrics_path: Path, output_path: Path, title: str, baseline: str) -> 
     from ..files import replace_files
     from ..report import by_heading, make_tables, read_results, render_markdown
     from ..report_html import render_html
-    from ..report_plot import draw_scores
+
+    try:
+        from ..report_plot import draw_scores
+    except ImportError as err:
+        raise ImportError(Errors.M172.format(error=err)) from None
 
     results = read_results(metrics_path, baseline)
     tables = make_tables(results, baseline)

@@ -10,7 +10,9 @@ The text is the passages with one line break between them, whatever the gap in t
 offsets of the usual files, with gaps of one character, stay as they are.
 """
 
+import gzip
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,11 +55,14 @@ def read_bioc(path: Path) -> Iterator[Document]:
 
 def _documents(path: Path) -> Iterator[Document]:
     collector = _Collector(path)
-    with path.open("rb") as file:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         while True:
-            chunk = file.read(CHUNK)
             try:
+                chunk = file.read(CHUNK)
                 collector.parser.Parse(chunk, not chunk)
+            except (EOFError, gzip.BadGzipFile, zlib.error):
+                line = collector.parser.CurrentLineNumber
+                raise ValueError(Errors.M152.format(path=path, line=line)) from None
             except expat.ExpatError as err:
                 # Not chained, as everywhere: causes may hold text.
                 raise ValueError(

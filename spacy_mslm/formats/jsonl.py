@@ -29,7 +29,7 @@ _RULES = {
     "json": "a line is one JSON object",
     "text": "'text' is a string of valid Unicode (no lone surrogate)",
     "id": "'id' is a string or a whole number",
-    "list": f"{', '.join(map(repr, KEYS))} is a list, an empty one where there is no mention",
+    "list": f"one of {', '.join(map(repr, KEYS))} is a list, empty where there is no mention",
     "mention": "a mention is [start, end, label], or has start, end and label by name",
 }
 
@@ -54,10 +54,11 @@ def _records(path: Path) -> Iterator[Document]:
         if record.get("answer", "accept") != "accept":
             rejected.append(number)
             continue
-        items = next((record[key] for key in KEYS if isinstance(record.get(key), list)), None)
-        if items is None:
+        lists = [record[key] for key in KEYS if isinstance(record.get(key), list)]
+        filled = [items for items in lists if items]
+        if not lists or len(filled) > 1:
             raise _refusal(path, number, "list")
-        mentions = [_mention(item, path, number) for item in items]
+        mentions = [_mention(item, path, number) for items in filled for item in items]
         for mention in mentions:
             check_mention(mention, text, path=path, line=number)
         yield Document(str(name), text, mentions, number)
@@ -84,7 +85,7 @@ def _mention(item: Any, path: Path, line: int) -> Mention:
     if not isinstance(item, list) or [type(value) for value in item] != [int, int, str]:
         raise _refusal(path, line, "mention")
     start, end, label = item
-    return start, end, label
+    return start, end, label.strip()
 
 
 def _refusal(path: Path, line: int, rule: str) -> ValueError:

@@ -61,7 +61,7 @@ def _mentions(
         numbers = [column for column in columns[1:3] if re.fullmatch("[0-9]{1,15}", column)]
         if columns[0] != name or len(columns) < 5 or len(numbers) != 2:
             raise ValueError(Errors.M163.format(path=path, line=number, rule=_RULES["mention"]))
-        mention = int(numbers[0]), int(numbers[1]), columns[4]
+        mention = int(numbers[0]), int(numbers[1]), columns[4].strip()
         check_mention(mention, text, path=path, line=number)
         check_surface(text[mention[0] : mention[1]], columns[3], path=path, line=number)
         yield mention
