@@ -5,8 +5,6 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from .errors import Errors
-
 # Settings that may be paths. An encoder may be a hub name, too, which stays as it is.
 PATHS = ("text", "terms", "vocabulary", "encoder")
 
@@ -34,8 +32,6 @@ def digest_of(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     for file in files:
-        if not file.is_file():
-            raise ValueError(Errors.M106.format(path=file))
         with file.open("rb") as stream:
             for chunk in iter(lambda: stream.read(1 << 20), b""):
                 digest.update(chunk)
