@@ -21,6 +21,18 @@ ENTRY_POINTS = {
         "spacy_mslm.MaskSpecificWeights.v1 = spacy_mslm.mask_weights:MaskSpecificWeights",
         "spacy_mslm.UniformWeights.v1 = spacy_mslm.mask_weights:UniformWeights",
         "spacy_mslm.FixedWeights.v1 = spacy_mslm.mask_weights:FixedWeights",
+        "spacy_mslm.Notes.v1 = spacy_mslm.weak.notes:Notes",
+        "spacy_mslm.RuleSentences.v1 = spacy_mslm.weak.documents:make_rule_sentences",
+        "spacy_mslm.PysbdSentences.v1 = spacy_mslm.weak.documents:make_pysbd_sentences",
+        "spacy_mslm.terminology.v1 = spacy_mslm.weak.annotators.terminology:TerminologyAnnotator",
+        "spacy_mslm.regex.v1 = spacy_mslm.weak.annotators.regex:RegexAnnotator",
+        "spacy_mslm.pipeline.v1 = spacy_mslm.weak.annotators.pipeline:PipelineAnnotator",
+        "spacy_mslm.scispacy_linker.v1 = spacy_mslm.weak.annotators.scispacy_linker:ScispacyLinker",
+        "spacy_mslm.medcat.v1 = spacy_mslm.weak.annotators.medcat:MedcatAnnotator",
+        "spacy_mslm.Clusters.v1 = spacy_mslm.weak.clusters:Clusters",
+        "spacy_mslm.Priority.v1 = spacy_mslm.weak.aggregation:Priority",
+        "spacy_mslm.LabelModel.v1 = spacy_mslm.weak.label_model:LabelModel",
+        "spacy_mslm.Context.v1 = spacy_mslm.weak.context:Context",
     ],
     "spacy_scorers": ["spacy_mslm.entity_scorer.v1 = spacy_mslm.scorer:make_entity_scorer"],
     "spacy_readers": [
@@ -53,7 +65,9 @@ BASE = [
 ]
 EXTRAS = {
     # scispaCy pins numpy below 2: it stays out of the base install.
-    "weak": ["scispacy>=0.5.5"],
+    "weak": ["pysbd>=0.3.4", "scispacy>=0.6.2,<0.7"],
+    "skweak": ["skweak==0.3.3"],
+    "parquet": ["pyarrow>=14"],
     "plots": ["matplotlib>=3.8"],
     # What the workflows of project.yml need: `spacy package --build wheel`, and pictures.
     "project": ["build", "matplotlib>=3.8"],
@@ -66,11 +80,14 @@ EXTRAS["dev"] = [
     "matplotlib>=3.8",
     "mypy>=1.10",
     "nervaluate>=1.2",
+    "pyarrow>=14",
+    "pysbd>=0.3.4",
     "pytest>=8.0",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "ruff>=0.6",
     "seqeval>=1.2.2",
+    "skweak==0.3.3",
 ]
 EXTRAS["all"] = sorted({r for name in ("weak", "plots", "ray") for r in EXTRAS[name]})
 

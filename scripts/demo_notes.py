@@ -2,14 +2,16 @@
 annotated notes to choose and to score by.
 
     python scripts/demo_notes.py assets/demo
-        notes.csv               notes that nobody has annotated
-        terms.tsv               a terminology that knows most of their terms, but not all
+        notes.csv               notes, for weak supervision
+        truth.jsonl             the same notes with the entities that are really in them
+        terms.tsv, patterns.tsv a terminology that knows most of their terms, and patterns
+        text.jsonl              more notes, without labels
         dev.jsonl, test.jsonl   notes with the entities at their offsets
 
 A seeded generator over our own word lists: nothing here is anybody's data. The notes have sections,
-abbreviations, negations, doses and typing errors. Some terms are not in the terminology, nor in the
-first quarter of the notes, which is what training sees with labels: a model can find them, a list
-of names cannot. It shows that everything works, not how well: for figures on real text see the
+abbreviations, negations, doses, typing errors, marks of de-identification, and words that are the
+names of terms elsewhere ("ST depression"). Some terms are not in the terminology: a list of names
+cannot find them. It shows that everything works, not how well: for figures on real text see the
 README.
 """
 
@@ -29,44 +31,51 @@ WORDS = {
     "heads": ["failure", "stenosis", "carcinoma", "fibrosis", "abscess", "neuropathy"],
     "plain": ["asthma", "diabetes", "hypertension", "anaemia", "sepsis", "migraine", "psoriasis"],
     "short": ["CHF", "COPD", "DVT", "UTI", "AKI"],
+    "symptoms": [
+        *("fever", "cough", "nausea", "dizziness", "fatigue", "headache", "chest pain", "anxiety"),
+        *("shortness of breath", "depression", "palpitations", "night sweats"),
+    ],
     "stems": ["amoxi", "flucon", "meto", "ator", "cef", "riva", "dapa", "tace", "losa"],
     "endings": ["cillin", "azole", "prolol", "vastatin", "roxaban", "gliflozin", "prazole"],
 }
-# So many of the last of each list are held out.
-HELD_OUT = {"sites": 1, "heads": 1, "plain": 1, "short": 1, "stems": 2}
+# So many of the last of each list are held out of the terminology.
+HELD_OUT = {"sites": 1, "heads": 1, "plain": 1, "short": 1, "symptoms": 2, "stems": 2}
 KNOWN = {name: words[: len(words) - HELD_OUT.get(name, 0)] for name, words in WORDS.items()}
 SECTIONS = {
-    "CHIEF COMPLAINT": ["{D}", "Worsening {D}", "r/o {D}", "{D} x 3 days"],
+    "CHIEF COMPLAINT": ["{D}", "Worsening {S}", "r/o {D}", "{S} x 3 days", "{S} and {S}"],
     "HISTORY OF PRESENT ILLNESS": [
-        "The patient is a {age} year old {sex} admitted with {D}.",
+        "The patient is a {age} year old {sex} admitted to [**Hospital1 {n}**] with {D}.",
         "{He} has a history of {D} and {D}.",
-        "Pt c/o fatigue, denies {D}.",
+        "Pt c/o {S}, denies {S} or {S}.",
         "There was no evidence of {D} on examination.",
-        "{He} developed {D} after two doses of {C}.",
-        "{D} was treated with {C}, which was well tolerated.",
-        "Symptoms began two days ago; no fever or chills.",
+        "{He} developed {S} after two doses of {T}.",
+        "{D} was treated with {T}, which was well tolerated.",
+        "Symptoms began two days ago, seen by Dr. [**Last Name (STitle) {age}**] for {S}.",
         "Family history is positive for {D} in the mother.",
+        'Describes the pain as "dull"; no {S}.',
     ],
     "MEDICATIONS ON ADMISSION": [
-        "{C} {dose} mg PO daily",
-        "{C} {dose} mg PO BID prn",
-        "{C} ({dose} mg) was held on admission.",
+        "{T} {dose} mg PO daily",
+        "{T} {dose} mg PO BID prn {S}",
+        "{T} ({dose} mg) was held on admission.",
         "No known drug allergies.",
     ],
     "HOSPITAL COURSE": [
-        "We stopped {C} and continued {C} {dose} mg daily.",
-        "{C} was started for {D}.",
-        "The dose of {C} was doubled on day {n}.",
+        "We stopped {T} and continued {T} {dose} mg daily.",
+        "{T} was started for {D}.",
+        "The dose of {T} was doubled on [**21{age}-{n}-1{n}**].",
         "Blood pressure was 1{n}0/80 and the pulse was regular.",
+        "ECG showed ST depression in leads V{n} to V6.",
         "CT showed {D} without {D}.",
-        "s/p IV {C}, {D} resolved.",
+        "s/p IV {T}, {D} resolved.",
         "The family asked about discharge on Friday.",
     ],
     "PLAN": [
-        "Continue {C} {dose} mg; follow up in {n} weeks.",
+        "Continue {T} {dose} mg; follow up in {n} weeks.",
         "Monitor for {D}.",
-        "If {D} recurs, restart {C}.",
-        "Follow up in {n} weeks with the same clinic.",
+        "Return if {S} recurs; restart {T}.",
+        "Follow up in {n} weeks at the [**Asthma Clinic {n}**].",
+        "Fever curve to be kept by the nurse.",
     ],
 }
 CATEGORIES = ["Discharge summary", "Physician ", "Nursing"]  # MIMIC pads some of them
@@ -74,8 +83,13 @@ COLUMNS = (
     *("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME"),
     *("CATEGORY", "DESCRIPTION", "CGID", "ISERROR", "TEXT"),
 )
-LABELS = {"D": "Disease", "C": "Chemical"}
-NOTES, DEV, TEST = 400, 40, 80
+LABELS = {"D": "Disease", "S": "Symptom", "T": "Treatment"}
+TYPES = {"Disease": "T047", "Symptom": "T184", "Treatment": "T121"}
+PATTERNS = """# What all drugs of a class end in.
+T121\t(?i)\\b[a-z]{3,8}(?:cillin|azole|prolol|vastatin|roxaban|gliflozin|prazole)\\b
+T184\t(?i)\\bnight sweats?\\b
+"""
+NOTES, PATIENTS, UNLABELLED, DEV, TEST = 150, 80, 300, 40, 80
 TYPOS = 0.02
 
 Words = dict[str, list[str]]
@@ -90,8 +104,15 @@ def disease(rng: random.Random, words: Words) -> str:
     return pair if kind == "pair" else f"{rng.choice(words['grades'])} {pair}"
 
 
-def chemical(rng: random.Random, words: Words) -> str:
+def symptom(rng: random.Random, words: Words) -> str:
+    return rng.choice(words["symptoms"])
+
+
+def treatment(rng: random.Random, words: Words) -> str:
     return rng.choice(words["stems"]) + rng.choice(words["endings"])
+
+
+NAMES = {"D": disease, "S": symptom, "T": treatment}
 
 
 def sentence(rng: random.Random, words: Words, template: str) -> Note:
@@ -105,8 +126,8 @@ def sentence(rng: random.Random, words: Words, template: str) -> Note:
     text, mentions = "", []
     for part in re.split(r"(\{\w+\})", template):
         slot = part.strip("{}")
-        if part in ("{D}", "{C}"):
-            name = disease(rng, words) if slot == "D" else chemical(rng, words)
+        if slot in NAMES and part != slot:
+            name = NAMES[slot](rng, words)
             name = misspell(rng, name[0].upper() + name[1:] if not text else name)
             mentions.append((len(text), len(text) + len(name), LABELS[slot]))
             text += name
@@ -143,39 +164,49 @@ def note(rng: random.Random, words: Words) -> Note:
 def terms() -> list[tuple[str, str]]:
     pairs = [f"{site} {head}" for site in KNOWN["sites"] for head in KNOWN["heads"]]
     graded = [f"{grade} {pair}" for grade in KNOWN["grades"] for pair in pairs]
-    drugs = [stem + ending for stem in KNOWN["stems"] for ending in KNOWN["endings"]]
-    diseases = [*KNOWN["plain"], *KNOWN["short"], *pairs, *graded]
-    return [(name, "Disease") for name in diseases] + [(name, "Chemical") for name in drugs]
+    names = {
+        "Disease": [*KNOWN["plain"], *KNOWN["short"], *pairs, *graded],
+        "Symptom": KNOWN["symptoms"],
+        "Treatment": [stem + ending for stem in KNOWN["stems"] for ending in KNOWN["endings"]],
+    }
+    return [(name, TYPES[label]) for label, listed in names.items() for name in listed]
 
 
-def notes_csv(rng: random.Random) -> str:
+def notes_csv(notes: list[Note], rng: random.Random) -> str:
+    """Two of them are no notes: one is marked as an error, one is empty."""
     file = io.StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(COLUMNS)
-    for i in range(NOTES):
+    texts = [(text, "") for text, _ in notes]
+    for i, (text, error) in enumerate([*texts, (texts[0][0], 1), (" ", "")]):
         date = f"21{rng.randint(10, 99)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
-        text, _ = note(rng, KNOWN if i < NOTES / 4 else WORDS)
-        identity = (i + 1, 10_000 + rng.randrange(200), 100_000 + i, date, "", "")
-        writer.writerow((*identity, rng.choice(CATEGORIES), "Report", "", "", text))
+        identity = (i + 1, 10_000 + rng.randrange(PATIENTS), 100_000 + i, date, "", "")
+        writer.writerow((*identity, rng.choice(CATEGORIES), "Report", "", error, text))
     return file.getvalue()
 
 
-def gold_jsonl(rng: random.Random, size: int, prefix: str) -> str:
-    records = []
-    for i in range(size):
-        text, mentions = note(rng, WORDS)
-        records.append(json.dumps({"id": f"{prefix}-{i}", "text": text, "entities": mentions}))
+def jsonl(notes: list[Note], prefix: str) -> str:
+    records = [
+        json.dumps({"id": f"{prefix}{i}", "text": text, "entities": mentions})
+        for i, (text, mentions) in enumerate(notes, start=1)
+    ]
     return "\n".join(records) + "\n"
 
 
 def main(folder: Path) -> None:
     rng = random.Random(0)
-    rows = [f"{name}\tDEMO:{i}\tdemo\t{label}" for i, (name, label) in enumerate(terms())]
+    rows = [f"{name}\tDEMO:{i}\tdemo\t{type_}" for i, (name, type_) in enumerate(terms())]
+    notes, unlabelled, dev, test = (
+        [note(rng, WORDS) for _ in range(size)] for size in (NOTES, UNLABELLED, DEV, TEST)
+    )
     files = {
         "terms.tsv": "\n".join(["term\tid\tsource\tsemantic_type", *rows]) + "\n",
-        "notes.csv": notes_csv(rng),
-        "dev.jsonl": gold_jsonl(rng, DEV, "dev"),
-        "test.jsonl": gold_jsonl(rng, TEST, "test"),
+        "patterns.tsv": PATTERNS,
+        "notes.csv": notes_csv(notes, rng),
+        "truth.jsonl": jsonl(notes, ""),
+        "text.jsonl": "".join(json.dumps({"text": text}) + "\n" for text, _ in unlabelled),
+        "dev.jsonl": jsonl(dev, "dev-"),
+        "test.jsonl": jsonl(test, "test-"),
     }
     replace_files({folder / name: text.encode("utf8") for name, text in files.items()})
 

@@ -246,8 +246,8 @@ class Errors:
         "fewer texts (-n), or give an output that ends in '.html'."
     )
     M150 = (
-        "{path}: the header has no column {columns}. A terminology is a table with tabs between "
-        "its columns and a header that names, among others, term and semantic_type."
+        "{path}: the header has no column {columns}. A terminology is a table with tabs or commas "
+        "between its columns and a header that names, among others, term and semantic_type."
     )
     M151 = (
         "Plain text as a corpus needs to know its entities. Give tables of terms, or a .spacy file "
@@ -255,6 +255,10 @@ class Errors:
     )
     M152 = "{path}, line {line}: the compressed file is cut off or damaged here. Copy it again."
     M153 = "{path}, line {line}: a JSON record with a `text` is expected here."
+    M154 = (
+        "{path}, line {line}: fewer than the {columns} columns that this table of UMLS has. The "
+        "file may be cut off: copy it again."
+    )
     M156 = (
         "{name} of {set} cannot be had from {source} ({reason}). Two ways out: fetch it where "
         "the network can be reached (a mirror is given as --assets URL), or put the file into a "
@@ -342,6 +346,168 @@ class Errors:
         "Training went wrong before the first checkpoint: lower the learn rate."
     )
 
+    # ---- weak supervision ----
+    M301 = (
+        "{path}: a quote is broken in the record that begins on line {line} (noticed on line "
+        "{last}): where the records after it begin cannot be told, so nothing was labelled. Inside "
+        "of a quoted field a quote is written twice. Mend the record, or remove it."
+    )
+    M302 = (
+        "{path}: the record that begins on line {line} has {n} columns, but the header has "
+        "{columns}. Nothing was labelled. Mend the record, or remove it."
+    )
+    M303 = "{path} needs pyarrow to be read. Install it with 'pip install \"spacy-mslm[parquet]\"'."
+    M304 = "{path} is damaged, or no Parquet file. Write it again."
+    M305 = (
+        "{path} has no column `text`. A table of notes has one, and may have row_id (note_id, id), "
+        "subject_id (patient), category (note_type) and iserror."
+    )
+    M306 = "There are no notes. Give --paths.notes: a file, or a JSON list of files."
+    M307 = (
+        "None of the {n} records of {paths} can be labelled. Left out: {reasons}. Check the "
+        "categories (labelling.notes.categories) and the file."
+    )
+    M308 = (
+        "Sentences by pySBD need the package pysbd. Install it with 'pip install "
+        '"spacy-mslm[weak]"\', or take spacy_mslm.RuleSentences.v1.'
+    )
+    M309 = "There is no folder for the corpus. Give --paths.output."
+    M310 = (
+        "{path} is no file of clusters, which has labels, and below each of them semantic types "
+        "with their names: see assets/semantic_types.yml."
+    )
+    M311 = (
+        "{path}, line {line}: UMLS has no semantic type {type}. Nothing was labelled. Correct it; "
+        "types of another terminology may have any name that is not T and digits."
+    )
+    M312 = (
+        "{path}, line {line}: the semantic type {type} is in the cluster {other}, too. Give it one "
+        "of them."
+    )
+    M313 = (
+        "{path}, line {line}: a semantic type, a tab and a pattern are expected, and perhaps "
+        "another tab and the id of a concept."
+    )
+    M314 = "{path}, line {line}: the pattern is not a regular expression: {reason}."
+    M315 = (
+        "{path} has a corpus of other notes, terminologies or settings in it (its weak.json "
+        "tells). Give another --paths.output, or --force to begin anew."
+    )
+    M316 = "{path} exists, and is not the folder of a weakly labelled corpus. Give another one."
+    M317 = (
+        "All {n} notes of a chunk have failed in an annotator, the note {note} with {error}. Try "
+        "it with one annotator after the other; what was labelled before stays."
+    )
+    M318 = (
+        "A process was killed twice while it labelled the chunks {chunks}, the first of which "
+        "begins with the note {note}. If memory was short, give fewer --jobs or a smaller "
+        "labelling.chunk; then give the command again: what is done is not done again."
+    )
+    M319 = "{path} has no [labelling] block. Start from configs/weak.cfg."
+
+    # ---- scispaCy and MedCAT ----
+    M320 = (
+        "The scispaCy linker needs scispaCy, which cannot be imported ({error}). Install it with "
+        "'pip install \"spacy-mslm[weak]\"'."
+    )
+    M321 = (
+        "The knowledge base {path} is neither a file nor a release of scispaCy, which are: "
+        "{releases}. Give the path of a file in scispaCy's JSONL form (kb)."
+    )
+    M322 = "{path}, line {line}: a JSON record of a concept is expected here."
+    M323 = (
+        "{path}, line {line}: the field {field} {problem}. A concept has a concept_id and a "
+        "canonical_name, a list of aliases, which may be empty, and a list of types."
+    )
+    M324 = "{path} holds no concept. Give a file in scispaCy's JSONL form (kb)."
+    M325 = (
+        "scispaCy's release {name!r} cannot be had ({error}). Let scispaCy fetch it where the "
+        "network can be reached, and copy its cache (~/.scispacy); or give a file of your own (kb)."
+    )
+    M326 = (
+        "The pipeline {model!r} cannot be loaded ({error}). Install it, give its folder, or set "
+        "model to null: then all n-grams are candidates."
+    )
+    M327 = (
+        "{folder} is there already, and was not made by medcat-setup. It stays as it is: give "
+        "another folder."
+    )
+    M328 = (
+        "MedCAT {version} cannot be installed in {folder} ({error}). Check that PyPI can be "
+        "reached, and start medcat-setup again."
+    )
+    M330 = (
+        "The MedCAT annotator takes either a model pack and the environment that runs it (model, "
+        "environment), or annotations that MedCAT has exported (export): {problem}."
+    )
+    M331 = (
+        "{folder} is not a finished environment of MedCAT. Make one with 'python -m spacy mslm "
+        "weak medcat-setup FOLDER', and give it as environment."
+    )
+    M332 = "The model pack {path} cannot be unpacked ({error}). Copy it again."
+    M333 = (
+        "MedCAT cannot load the model pack {path} ({error}). Check that it is a whole pack, and of "
+        "a version that the MedCAT in {environment} can read."
+    )
+    M334 = (
+        "MedCAT failed twice, the second time in a new process: it {reason}. {where} What MedCAT "
+        "writes is not shown, as it may hold text of notes. Leave the note out, raise timeout, or "
+        "give the process more memory."
+    )
+    M335 = (
+        "{path} holds no annotations as MedCAT exports them ({problem}). Give an export of "
+        "MedCATtrainer, or the entities that cat.get_entities_multi_texts gives, by note id, as "
+        "JSON."
+    )
+    M336 = (
+        "{path}: document {id}: annotation {number} {problem}. Export it again; offsets count "
+        "characters from 0, and the end is exclusive."
+    )
+    M337 = (
+        "{path}: the text of document {id} is not that of the note of this id, so that offsets do "
+        "not fit. Annotate the notes as they are read here, or correct the ids."
+    )
+    M338 = (
+        "{path} has annotations without a semantic type, as those of MedCATtrainer are. Give the "
+        "table of concepts that the model was made of (types): a CSV file with the columns cui and "
+        "type_ids."
+    )
+    M339 = "{path}: the header has no column {columns}. A table of concepts has cui and type_ids."
+
+    # ---- context, label model, review ----
+    M340 = (
+        "The context {kind} is {got!r}, but must be 'keep', 'drop', or a label, in which {{label}} "
+        "stands for the mention's own, such as 'Negated{{label}}'."
+    )
+    M341 = (
+        "The label model needs skweak ({error}). Install it with 'pip install "
+        '"spacy-mslm[skweak]"\', or aggregate by spacy_mslm.Priority.v1.'
+    )
+    M342 = (
+        "The label model has nothing to learn from: in the {n} documents of the sample nothing was "
+        "found. Check the annotators and the clusters, or give more notes."
+    )
+    M343 = (
+        "What the label model has learnt cannot be read ({error}). Delete the file, so that it is "
+        "learnt again."
+    )
+    M344 = (
+        "The label model has not learnt what {sources} find. Let it learn again, of all the "
+        "annotators of the config."
+    )
+    M345 = "The label model has learnt nothing yet. Call fit, or load what was learnt before."
+    M350 = "{path} has no labelled sentence to review. Give a corpus in which something was found."
+    M351 = (
+        "{path}: the id {id} is there more than once, so that a review could not be told from the "
+        "other. Give every document its own user_data['id']."
+    )
+    M352 = "A review needs at least 1 sentence, but {n} are asked for."
+    M354 = (
+        "{path} has no reviewed sentence: of {original}, none came back accepted or rejected. "
+        "Export it again from Prodigy or doccano."
+    )
+    M355 = "{path}, line {line}: the answer is not one of {expected}, as Prodigy has them."
+
 
 class Warnings:
     # ---- model and training ----
@@ -423,4 +589,17 @@ class Warnings:
     W213 = (
         "The weights of {names} are not all finite numbers. They were not saved: {path} stays as "
         "it was at the last good checkpoint."
+    )
+    # ---- scispaCy and MedCAT ----
+    W320 = (
+        "MedCAT failed on the note {id} with {error}: it has no concepts of MedCAT. What MedCAT "
+        "says is not shown, as it may hold text of the note."
+    )
+    W321 = (
+        "{n} of {total} notes are not in {path}, and have no concepts of it: {ids}. Export all "
+        "notes, or leave these out."
+    )
+    W322 = (
+        "{path}: {n} annotations are left out, as the table of concepts gives no semantic type for "
+        "theirs: {concepts}."
     )

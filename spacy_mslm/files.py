@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, then rename it."""
-    with replaced_file(path) as file:
+def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file under a temporary name, then rename it.
+
+    mode: its permissions, of which the umask is taken away.
+    """
+    with replaced_file(path, mode) as file:
         file.write(data)
 
 
@@ -40,7 +43,7 @@ def replace_files(contents: dict[Path, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def replaced_file(path: Path) -> Iterator[BinaryIO]:
+def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A temporary file, open for writing, that takes the place of `path` when the block ends
     well, and is gone when it does not. The OSError of a write names the file."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -49,7 +52,7 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             _flush(file)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(mode & ~_umask())
         os.replace(temporary, path)
     except BaseException as err:
         temporary.unlink(missing_ok=True)

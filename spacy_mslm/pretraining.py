@@ -266,7 +266,9 @@ def _documents(
     nlp = spacy.blank(
         pretraining.lang, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
     )
-    terminology = Terminology(nlp, pretraining.terms) if pretraining.terms else None
+    terminology = (
+        Terminology(pretraining.terms, nlp.Defaults.stop_words) if pretraining.terms else None
+    )
     docs = progress_bar(_docs(pretraining, nlp), desc="Reading", unit=" docs")
     for batch in minibatch(docs, 256):
         for doc, pieces in zip(batch, shim_of(model).wordpieces(batch), strict=True):

@@ -5,8 +5,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-# Settings that may be paths. An encoder may be a hub name, too, which stays as it is.
-PATHS = ("text", "terms", "vocabulary", "encoder")
+# Settings that may be paths. An encoder or a pipeline may be a name, too, which stays as it is.
+PATHS = ("text", "terms", "vocabulary", "encoder", "path", "model", "knowledge_base", "export")
 
 
 def made_of(settings: Any) -> Any:
@@ -14,7 +14,8 @@ def made_of(settings: Any) -> Any:
     if not isinstance(settings, dict):
         return settings
     return {
-        key: _digests(value) if key in PATHS else made_of(value) for key, value in settings.items()
+        key: _digests(value) if key in PATHS and not isinstance(value, dict) else made_of(value)
+        for key, value in settings.items()
     }
 
 

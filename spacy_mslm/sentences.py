@@ -1,8 +1,12 @@
-"""Where sentences start: windows are cut there (see `windows`)."""
+"""Where sentences start: windows are cut there (see `windows`), and corpora are split."""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from spacy.pipeline import Sentencizer
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 _SENTENCIZER = Sentencizer()
 
@@ -22,6 +26,35 @@ def sentence_starts(doc: Doc) -> np.ndarray:
         starts = {i for i, guess in enumerate(guesses) if guess and _may_start(doc[i].text[0])}
         starts |= {token.i + 1 for token in doc if token.is_space and token.text.count("\n") > 1}
     return np.array(sorted({0, *starts} - {len(doc)}), dtype=np.int64)
+
+
+def sentence_spans(doc: Doc) -> Iterator[Span]:
+    """Sentences; none is cut within an entity."""
+    inside = {token.i for ent in doc.ents for token in ent[1:]}
+    starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
+    for start, end in pairwise([*starts, len(doc)]):
+        yield doc[start:end]
+
+
+def sentence_docs(doc: Doc) -> Iterator[Doc]:
+    """The same as documents of their own, with their entities and the id of the whole.
+
+    Not by `Span.as_doc`, which goes through all entities of the document for each sentence.
+    """
+    annotated = doc.has_annotation("ENT_IOB")
+    ents = deque(doc.ents)
+    for span in sentence_spans(doc):
+        words, spaces = [t.text for t in span], [bool(t.whitespace_) for t in span]
+        sentence = Doc(doc.vocab, words=words, spaces=spaces)
+        found = []
+        while ents and ents[0].start < span.end:
+            ent = ents.popleft()
+            start, end = ent.start - span.start, ent.end - span.start
+            found.append(Span(sentence, start, end, label=ent.label, kb_id=ent.kb_id))
+        if annotated:
+            sentence.set_ents(found, default="outside")
+        sentence.user_data["id"] = doc.user_data["id"]
+        yield sentence
 
 
 def _may_start(character: str) -> bool:

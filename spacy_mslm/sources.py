@@ -1,8 +1,9 @@
-"""Where the splits of an annotated set are: a file, a folder of BRAT texts, or a folder in which
-each split is one of these.
+"""Where the splits of an annotated set are: a file, a folder of BRAT texts or of shards of a
+corpus, or a folder in which each split is one of these.
 
     set/train.tsv  set/devel.tsv  set/test.tsv          (or dev, valid; any of SUFFIXES)
     set/train/7.txt  set/train/7.ann  set/dev/...       BRAT
+    set/train/00000.spacy  set/train/00001.spacy ...    shards
     set/documents  set/annotations                      EBM-NLP, which has its own splits
 """
 
@@ -37,7 +38,7 @@ def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> l
         raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
     if not input_path.exists():
         raise ValueError(Errors.M106.format(path=input_path))
-    if input_path.is_file() or _is_brat(input_path):
+    if input_path.is_file() or _is_brat(input_path) or _is_shards(input_path):
         source = Source(output_path.stem, input_path, _look(input_path, format), output_path)
         sources = [source]
     elif format == "ebm_nlp" or (format == "auto" and is_ebm_nlp(input_path)):
@@ -73,7 +74,8 @@ def _find_splits(folder: Path) -> dict[str, Path]:
             found[split] = paths[0]
     if not found:
         stems = tuple(stem for names in SPLIT_NAMES.values() for stem in names)
-        expected = f"{', '.join(stems)} ({', '.join(SUFFIXES)}, or folders of BRAT files)"
+        kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT or .spacy files"
+        expected = f"{', '.join(stems)} ({kinds})"
         raise ValueError(Errors.M116.format(path=folder, expected=expected))
     return found
 
@@ -82,7 +84,14 @@ def _is_brat(folder: Path) -> bool:
     return any(f.suffix == ".ann" and f.is_file() for f in folder.iterdir())
 
 
+def _is_shards(folder: Path) -> bool:
+    known = [name for names in SPLIT_NAMES.values() for name in names]
+    return any(f.suffix == ".spacy" and f.stem not in known for f in folder.iterdir())
+
+
 def _look(path: Path, format: str) -> str:
     if format != "auto":
         return format
-    return "brat" if path.is_dir() else detect_format(path)
+    if path.is_dir():
+        return "spacy" if _is_shards(path) else "brat"
+    return detect_format(path)

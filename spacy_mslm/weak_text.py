@@ -1,7 +1,6 @@
 """Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -10,7 +9,7 @@ from spacy.training import Example
 from .errors import Errors
 from .extensions import confidence_of
 from .readers import read_gold, select
-from .sentences import sentence_starts
+from .sentences import sentence_docs, sentence_spans
 from .terminology import Terminology
 from .texts import as_paths, read_texts, text_files
 
@@ -79,16 +78,16 @@ class WeakCorpus:
             yield from (doc[:] for doc in self._annotated_plain(nlp, annotate))
         docs = (doc for path in self.text.annotated for doc in read_gold(path, nlp.vocab))
         for doc in select(docs, self.limit, self.seed):
-            yield from _split(doc)
+            yield from sentence_spans(doc)
 
     def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
         docs = (
             sentence
             for name, line in select(read_texts(self.text.plain), self.limit, self.seed)
-            for sentence in map(_copy, _split(_named(nlp.make_doc(line), name)))
+            for sentence in sentence_docs(_named(nlp.make_doc(line), name))
         )
         if self.terms:
-            return _annotate_terms(docs, Terminology(nlp, self.terms))
+            return _annotate_terms(docs, Terminology(self.terms, nlp.Defaults.stop_words))
         if annotate is None:
             raise ValueError(Errors.M151)
         return annotate(docs)
@@ -110,14 +109,6 @@ def _example(sentence: Span) -> Example:
 def _named(doc: Doc, name: str) -> Doc:
     doc.user_data["id"] = name
     return doc
-
-
-def _split(doc: Doc) -> Iterator[Span]:
-    """Its sentences; none is cut within an entity."""
-    inside = {token.i for ent in doc.ents for token in ent[1:]}
-    starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
-    for start, end in pairwise([*starts, len(doc)]):
-        yield doc[start:end]
 
 
 def _copy(sentence: Span) -> Doc:

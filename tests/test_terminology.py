@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin, Span
 
-from spacy_mslm.terminology import Term, Terminology, read_terms
+from spacy_mslm.terminology import Term, Terminology, canonical, read_terms
 from spacy_mslm.weak_text import WeakCorpus
 
 NLP = spacy.blank("en")
@@ -43,7 +43,7 @@ def nlp() -> Language:
 
 @pytest.fixture
 def find(nlp: Language, tmp_path: Path):
-    terminology = Terminology(nlp, [write_terms(tmp_path / "terms.tsv")])
+    terminology = Terminology([write_terms(tmp_path / "terms.tsv")], nlp.Defaults.stop_words)
     return lambda text: [(s.text, s.label_) for s in terminology(nlp.make_doc(text))]
 
 
@@ -63,13 +63,91 @@ def test_names_that_mean_anything_are_not_looked_for(find):
 
 
 def test_names_are_not_found_inside_of_words(find):
-    assert find("asthmatic, aspirins") == []
+    assert find("asthmatic, aspirinated") == []
+
+
+def test_number_hyphens_possessives_and_line_breaks_do_not_matter(find):
+    assert find("Aspirins for acute renal\n failures and renal-failure; his asthma's worse") == [
+        ("Aspirins", "drug"),
+        ("acute renal\n failures", "disease"),
+        ("renal-failure", "disease"),
+        ("asthma", "disease"),
+    ]
+
+
+def test_names_do_not_run_across_punctuation_and_paragraphs(find):
+    assert find("acute renal, failure") == []
+    assert find("renal. Failure to thrive. Renal\n\nFailure") == []
+
+
+@pytest.mark.parametrize(
+    ("singular", "plural"),
+    [
+        ("abscess", "abscesses"),
+        ("disease", "diseases"),
+        ("metastasis", "metastases"),
+        ("biopsy", "biopsies"),
+        ("carcinoma", "carcinomata"),
+        ("arthritis", "arthritides"),
+        ("reflex", "reflexes"),
+        ("virus", "viruses"),
+        ("drug", "drugs"),
+    ],
+)
+def test_singular_and_plural_have_one_form(singular, plural):
+    assert canonical(singular) == canonical(plural.upper())
+
+
+def test_of_concepts_with_one_name_the_first_is_taken(tmp_path):
+    path = tmp_path / "terms.csv"
+    rows = 'term,id,semantic_type\n"cold, common",C1,T047\nCold common,C2,T184\nfevers,C3,T184\n'
+    path.write_text(rows + "fever,C4,T047\n")
+    terminology = Terminology([path])
+    found = terminology.find("A common fever; cold, common; cold common.")
+    assert [(f.concept, f.semantic_type) for f in found] == [
+        ("C3", "T184"),
+        ("C1", "T047"),
+        ("C2", "T184"),
+    ]
+    assert len(terminology) == 3
+    assert [f.concept for f in Terminology([path], types={"t047"}).find("cold common fever")] == [
+        "C4"
+    ]
+
+
+def test_umls_is_read_from_its_tables(tmp_path):
+    names = [
+        ("C1", "ENG", "N", "Heart attack"),
+        ("C1", "ENG", "N", "Myocardial infarction"),
+        ("C1", "SPA", "N", "Infarto"),
+        ("C1", "ENG", "O", "Old name"),
+        ("C2", "ENG", "N", "Penicillins"),
+        ("C3", "ENG", "N", "Untyped thing"),
+    ]
+    lines = [
+        f"{cui}|{lang}|P|L|PF|S|Y|A||||MSH|MH|D|{name}|0|{suppress}|256|"
+        for cui, lang, suppress, name in names
+    ]
+    (tmp_path / "MRCONSO.RRF").write_text("\n".join(lines) + "\n")
+    types = ["C1|T047|B2|Disease or Syndrome|AT1|256|", "C2|T195|A1|Antibiotic|AT2|256|"]
+    (tmp_path / "MRSTY.RRF").write_text("\n".join([*types, "C2|T121|A1|x|AT3|256|"]) + "\n")
+    assert list(read_terms(tmp_path)) == [
+        Term("Heart attack", "C1", "T047"),
+        Term("Myocardial infarction", "C1", "T047"),
+        Term("Penicillins", "C2", "T195"),
+        Term("Penicillins", "C2", "T121"),
+    ]
+    (found,) = Terminology([tmp_path]).find("Given penicillin.")
+    assert found == (6, 16, "C2", "T195")
+    (tmp_path / "MRSTY.RRF").write_text("C1|T047|\nC2\n")
+    with pytest.raises(ValueError, match=r"MRSTY\.RRF, line 2: fewer than the 2 columns"):
+        list(read_terms(tmp_path))
 
 
 @cache
 def shared_terminology() -> Terminology:
     with tempfile.TemporaryDirectory() as folder:
-        return Terminology(NLP, [write_terms(Path(folder) / "terms.tsv")])
+        return Terminology([write_terms(Path(folder) / "terms.tsv")], NLP.Defaults.stop_words)
 
 
 @settings(deadline=None)
@@ -97,7 +175,10 @@ def test_broken_lines_are_named_and_left_out(tmp_path, caplog):
     path = write_terms(tmp_path / "terms.tsv", [("asthma", "disease")])
     path.write_text(path.read_text() + "secret = \taspirin\tX\tx\tdrug\n'quoted\tX\tx\tdrug\n")
     with caplog.at_level(logging.WARNING, "spacy_mslm"):
-        assert list(read_terms(path)) == [Term("asthma", "disease"), Term("'quoted", "drug")]
+        assert list(read_terms(path)) == [
+            Term("asthma", "X", "disease"),
+            Term("'quoted", "X", "drug"),
+        ]
     assert "1 lines" in caplog.text and "left out: 3." in caplog.text
     assert "secret" not in caplog.text
 

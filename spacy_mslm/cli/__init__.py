@@ -15,6 +15,7 @@ from .heatmap import heatmap_cli
 from .pmi import pmi_cli
 from .pretrain import pretrain_cli
 from .report import report_cli
+from .weak import weak_app
 
 mslm_cli = typer.Typer(
     name="mslm", help="Commands of spacy-mslm: entity corpora and models.", no_args_is_help=True
@@ -29,5 +30,6 @@ mslm_cli.command(
 mslm_cli.command("calibrate")(calibrate_cli)
 mslm_cli.command("evaluate")(evaluate_cli)
 mslm_cli.command("report")(report_cli)
+mslm_cli.add_typer(weak_app, name="weak")
 
 app.add_typer(mslm_cli, name="mslm")

@@ -1,0 +1,1 @@
+"""What finds concepts in notes. Each module is an annotator, registered under [misc]."""

@@ -1,0 +1,29 @@
+"""Concepts of a terminology: names that are looked up, see `spacy_mslm.terminology`."""
+
+from collections.abc import Iterable, Sequence
+
+from spacy.lang.en.stop_words import STOP_WORDS
+from spacy.tokens import Doc
+
+from ...terminology import Terminology
+from ...texts import as_paths
+from ..clusters import Clusters
+from ..concepts import Concept
+
+
+class TerminologyAnnotator:
+    """`spacy_mslm.terminology.v1`.
+
+    path: tables of terms, or folders of UMLS (MRCONSO.RRF and MRSTY.RRF). Of concepts that share a
+        name, the one that is read first. None: there are none.
+    clusters: only the semantic types of these are looked for, so that a large terminology takes
+        less memory; None for all.
+    """
+
+    def __init__(self, path: str | Sequence[str] | None, clusters: Clusters | None = None) -> None:
+        types = None if clusters is None else clusters.types
+        self.terminology = Terminology(as_paths(path), STOP_WORDS, types)
+
+    def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
+        for doc in docs:
+            yield [Concept(*found) for found in self.terminology.find(doc.text)]
