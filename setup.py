@@ -49,7 +49,6 @@ ENTRY_POINTS = {
     "spacy_cli": ["mslm = spacy_mslm.cli:mslm_cli"],
     "thinc_optimizers": ["spacy_mslm.AdamW.v1 = spacy_mslm.optimizer:make_adamw"],
     "thinc_schedules": [
-        "spacy_mslm.fade.v1 = spacy_mslm.schedules:fade",
         "spacy_mslm.warmup_decay.v1 = spacy_mslm.schedules:warmup_decay",
     ],
 }

@@ -20,7 +20,7 @@ class Errors:
     )
     M006 = (
         "A schedule over the whole run needs to know its length, but total_steps is {value}. Set "
-        "training.max_steps (0 means no limit there, which has no end to fade to)."
+        "training.max_steps (0 means no limit there, which has no end to go down to)."
     )
     M007 = (
         "The schedule of {name} gives no value at all. Give a number, or a schedule that yields "

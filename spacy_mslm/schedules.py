@@ -9,19 +9,6 @@ from .errors import Errors
 FloatOrSchedule = float | Iterable[float]
 
 
-def fade(start: float, stop: float, total_steps: int, until: float = 1.0) -> Iterator[float]:
-    """`spacy_mslm.fade.v1`: straight from `start` to `stop` over the first `until` (a share) of
-    `total_steps`, and `stop` from there on. `fade(0.3, 0, 1000, 0.6)` is 0.3 at step 0, 0.15 at
-    step 300 and 0 from step 600."""
-    _check_total(total_steps)
-    end = until * total_steps
-    step = 0
-    while True:
-        done = min(1.0, step / end) if end else 1.0
-        yield start + (stop - start) * done
-        step += 1
-
-
 def warmup_decay(rate: float, total_steps: int | str, warmup: float = 0.1) -> Iterator[float]:
     """`spacy_mslm.warmup_decay.v1`: straight up from 0 to `rate` over the first `warmup` (a share)
     of `total_steps`, then straight down to 0 at the last. Shares, unlike the numbers of steps that

@@ -161,7 +161,12 @@ def test_batch_size_in_pieces_does_not_change_the_gradient(make_nlp):
 
 def test_loss_weights_take_schedules_indexed_by_the_saved_step(make_nlp):
     weights = {
-        "mlm": {"@schedules": "spacy_mslm.fade.v1", "start": 1.0, "stop": 0.0, "total_steps": 4},
+        "mlm": {
+            "@schedules": "warmup_linear.v1",
+            "initial_rate": 1.0,
+            "warmup_steps": 0,
+            "total_steps": 4,
+        },
         "ed": 1.0,
         "el": 1.0,
     }

@@ -19,7 +19,8 @@ SENTENCES = [text for text, _ in TEXTS]
 @pytest.fixture
 def trained(make_nlp):
     """The encoder's config has dropout: were it on in a prediction, the answer would differ."""
-    schedule = {"@schedules": "spacy_mslm.fade.v1", "start": 0.5, "stop": 0.0, "total_steps": 30}
+    steps = {"warmup_steps": 0, "total_steps": 30}
+    schedule = {"@schedules": "warmup_linear.v1", "initial_rate": 0.5, **steps}
     weights = {"mlm": schedule, "ed": 1.0, "el": 1.0}
     nlp = make_nlp(token_probabilities=True, loss_weights=weights)
     assert nlp.get_pipe("mslm").model.shims[0].network.lm.config.hidden_dropout_prob == 0.1

@@ -6,17 +6,10 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from thinc.api import constant
+from thinc.api import constant, warmup_linear
 
 from spacy_mslm.optimizer import make_adamw
-from spacy_mslm.schedules import StepSchedule, fade, warmup_decay
-
-
-def test_fade_by_hand():
-    values = list(islice(fade(0.3, 0.0, total_steps=1000, until=0.6), 1001))
-    assert values[0] == 0.3
-    assert values[300] == pytest.approx(0.15)
-    assert values[600] == values[1000] == pytest.approx(0.0, abs=1e-12)
+from spacy_mslm.schedules import StepSchedule, warmup_decay
 
 
 def test_warmup_decay_by_hand():
@@ -28,13 +21,13 @@ def test_warmup_decay_by_hand():
     assert values[100] == values[101] == 0.0
 
 
-def test_a_run_without_an_end_cannot_fade():
+def test_a_run_without_an_end_cannot_decay():
     with pytest.raises(ValueError, match=r"training\.max_steps"):
-        next(fade(1.0, 0.0, total_steps=0))
+        next(warmup_decay(1.0, total_steps=0))
 
 
 def test_step_schedule_is_indexed_and_survives_pickling():
-    schedule = StepSchedule("mlm", fade(1.0, 0.0, total_steps=4))
+    schedule = StepSchedule("mlm", warmup_linear(1.0, 0, 4))
     assert [schedule(step) for step in (2, 0, 4, 9)] == [0.5, 1.0, 0.0, 0.0]
     assert pickle.loads(pickle.dumps(schedule))(2) == 0.5
     assert StepSchedule("mlm", 0.3)(1000) == 0.3
