@@ -32,6 +32,7 @@ def weak_labels(
     jobs: Annotated[int, typer.Option(help="Processes")] = 1,
     kills: Annotated[int, typer.Option(help="Kill -9 at so many random moments")] = 20,
     million: Annotated[bool, typer.Option(help="Load a million terms, too")] = True,
+    output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS,
 ) -> None:
     """Label notes of several numbers, then 1,000 with kills; write and print the figures."""
     with tempfile.TemporaryDirectory() as name:
@@ -46,7 +47,7 @@ def weak_labels(
         killed = _killed(folder, _command(folder, notes, terms, 1000, jobs), kills) if kills else {}
         loading = _load_million(folder, terms) if million else {}
     result = {"jobs": jobs, "sizes": rows, "kills": killed, "million_terms": loading}
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    output.write_text(json.dumps(result, indent=2) + "\n")
     table = [(r["notes"], r["seconds"], r["notes_per_second"], r["peak_mb"]) for r in rows]
     msg.table(
         table, header=("notes", "seconds", "notes/s", "peak MB"), divider=True, aligns=tuple("rrrr")

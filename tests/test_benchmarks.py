@@ -1,5 +1,6 @@
 """The benchmark commands run: the stored results are a table, a trained pipe is measured."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,16 @@ def test_long_text_on_a_trained_pipe(make_nlp, tmp_path):
     table = run("long-text", str(tmp_path / "nlp"), str(data), "--sentences", str(len(TEXTS)))
     scores = [float(line.split()[-1]) for line in table.splitlines() if line.startswith("F1")]
     assert len(scores) == 2 and scores[0] == scores[1] == 100.0
+
+
+def test_weak_labels_on_a_few_notes(tmp_path):
+    (tmp_path / "notes.jsonl").write_text('{"text": "No asthma."}\n{"text": "Given aspirin."}\n')
+    terms = "term\tid\tsemantic_type\nasthma\tC1\tdisease\naspirin\tC2\tdrug\n"
+    (tmp_path / "terms.tsv").write_text(terms)
+    arguments = [str(tmp_path / "notes.jsonl"), str(tmp_path / "terms.tsv"), "--sizes", "5,10"]
+    options = ["--kills", "0", "--no-million", "--output", str(tmp_path / "figures.json")]
+    table = run("weak-labels", *arguments, *options)
+    assert "notes/s" in table
+    rows = json.loads((tmp_path / "figures.json").read_text())["sizes"]
+    assert [row["notes"] for row in rows] == [5, 10]
+    assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)

@@ -1,8 +1,11 @@
 """Notes -> a weakly labelled corpus: through the command, in pieces, killed and continued."""
 
+import csv
 import hashlib
 import json
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,7 +101,7 @@ def docs_of(folder: Path) -> list[Doc]:
 
 def test_every_note_is_in_one_split_with_its_patient(demo, corpus):
     patients = {}
-    for row in __import__("csv").DictReader((demo / "notes.csv").open(newline="")):
+    for row in csv.DictReader((demo / "notes.csv").open(newline="")):
         patients[row["ROW_ID"]] = row["SUBJECT_ID"]
     splits: dict[str, set[str]] = {}
     seen: list[str] = []
@@ -154,7 +157,7 @@ def test_what_is_done_is_not_done_again(demo, corpus):
 
 def test_another_corpus_is_refused_and_replaced_by_force(demo, corpus, tmp_path):
     output = tmp_path / "weak"
-    subprocess.run(["cp", "-r", str(corpus), str(output)], check=True)
+    shutil.copytree(corpus, output)
     code, told = run(demo, output, **{"vars.seed": 1})
     assert code == 1 and "other notes, terminologies or settings" in " ".join(told.split())
     assert digests(output) == digests(corpus)
@@ -200,19 +203,37 @@ def test_killed_at_any_moment_it_goes_on(demo, corpus, tmp_path, jobs):
     assert killed and digests(output) == digests(corpus)
 
 
+def workers_of(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 @pytest.mark.timeout(280)
 def test_a_worker_that_is_killed_is_replaced(demo, corpus, tmp_path):
     process = start(demo, tmp_path / "weak", "--jobs", "2")
-    children: list[str] = []
-    while process.poll() is None and len(children) < 2:
-        command = ["pgrep", "-P", str(process.pid), "-f", "spawn_main"]
-        children = subprocess.run(command, capture_output=True, text=True).stdout.split()
+    workers: list[int] = []
+    while process.poll() is None and len(workers) < 2:
+        workers = workers_of(process.pid)
         time.sleep(0.05)
-    assert len(children) == 2
-    subprocess.run(["kill", "-9", children[0]], check=True)
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
     told, _ = process.communicate(timeout=240)
     assert process.returncode == 0, told
     assert digests(tmp_path / "weak") == digests(corpus)
+
+
+def test_what_was_begun_when_a_run_was_killed_is_no_obstacle(demo, corpus, tmp_path):
+    output = tmp_path / "weak"
+    output.mkdir()
+    (output / ".weak.json.abc").write_text("{")
+    settings, _ = read_settings(CONFIG, overrides(demo, output))
+    label_notes(settings, output)
+    (output / "train" / ".00001.spacy.xyz").write_bytes(b"half")
+    (output / "done" / "00001.json").unlink()
+    label_notes(settings, output)
+    (output / ".weak.json.abc").unlink()
+    assert digests(output) == digests(corpus)
 
 
 def test_a_patient_has_one_split_and_shares_are_kept():

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,6 @@ def test_sentences_of_pysbd_with_paragraphs():
 
 
 def test_pysbd_missing_is_told(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pysbd", None)
+    monkeypatch.setitem(sys.modules, "pysbd", None)
     with pytest.raises(ImportError, match=r"spacy-mslm\[weak\]"):
         make_pysbd_sentences()

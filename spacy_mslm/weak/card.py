@@ -111,10 +111,7 @@ def write_card(path: Path, stats: dict[str, Any]) -> None:
         f"{notes['failed']:,} failed.",
         "",
         *[f"- left out, {reason}: {n:,}" for reason, n in notes["left_out"].items()],
-        *[
-            f"- ids of notes, {reason}: {', '.join(ids)}{', ...' if notes['left_out'][reason] > len(ids) else ''}"
-            for reason, ids in notes["unusable"].items()
-        ],
+        *[f"- first ids, {reason}: {', '.join(ids)}" for reason, ids in notes["unusable"].items()],
         *[f"- failed, note {note}: {error}" for note, error in notes["failed_ids"]],
         "",
         "## Annotators",

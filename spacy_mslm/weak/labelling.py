@@ -36,7 +36,7 @@ from .card import statistics, write_card
 from .concepts import Mention
 from .labeller import Failed, Labeller, make_labeller
 from .notes import Note, Notes, Survey
-from .shards import Shard, split_of
+from .shards import SPLITS, Shard, split_of
 
 RECORD, DONE, LEARNT = "weak.json", "done", "aggregation.bin"
 # Notes that go through the annotators at once, and those that an aggregation learns from.
@@ -94,19 +94,23 @@ def _is_done(chunk: Chunk, done: set[int], tell: Any) -> bool:
 def _open_folder(output: Path, record: dict, force: bool) -> None:
     """Make it, or see that it is of the same settings, notes and terminologies."""
     path = output / RECORD
-    if output.exists() and any(output.iterdir()):
+    output.mkdir(parents=True, exist_ok=True)
+    # What a run that was killed had just begun to write does not count.
+    if any(not entry.name.startswith(f".{RECORD}.") for entry in output.iterdir()):
         try:
             found = json.loads(path.read_text(encoding="utf8"))
         except (OSError, ValueError):
             # Not ours: not even --force takes it away.
             raise ValueError(Errors.M316.format(path=output)) from None
-        if found == record:
-            return
-        if not force:
+        if found != record and not force:
             raise ValueError(Errors.M315.format(path=output))
-        shutil.rmtree(output)
-    (output / DONE).mkdir(parents=True)
+        for folder in (DONE, *SPLITS):
+            if found != record:
+                shutil.rmtree(output / folder, ignore_errors=True)
+            for unfinished in (output / folder).glob(".*"):
+                unfinished.unlink()
     replace_file(path, (json.dumps(record, indent=2) + "\n").encode("utf8"))
+    (output / DONE).mkdir(exist_ok=True)
 
 
 def _chunks(notes: Iterable[Note], size: int) -> Iterator[Chunk]:
