@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 # Settings that may be paths. An encoder or a pipeline may be a name, too, which stays as it is.
-PATHS = ("text", "terms", "vocabulary", "encoder", "path", "model", "knowledge_base", "export")
+PATHS = ("text", "terms", "vocabulary", "encoder", "path", "model", "kb", "export", "types")
 
 
 def made_of(settings: Any) -> Any:
