@@ -42,21 +42,34 @@ def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterato
         yield batch
 
 
+def pad_ids(
+    sequences: Sequence[np.ndarray], wordpieces: Wordpieces
+) -> tuple[np.ndarray, np.ndarray]:
+    """Special pieces around each sequence, all padded to the longest: (rows, width) ids and
+    (rows,) lengths, special pieces included."""
+    lengths = np.array([len(ids) + wordpieces.extra for ids in sequences], dtype=np.int64)
+    padded = np.full((len(sequences), int(lengths.max())), wordpieces.pad, dtype=np.int64)
+    first = len(wordpieces.prefix)
+    padded[:, :first] = wordpieces.prefix
+    for row, ids in zip(padded, sequences, strict=True):
+        end = first + len(ids)
+        row[first:end] = ids
+        row[end : end + len(wordpieces.suffix)] = wordpieces.suffix
+    return padded, lengths
+
+
 def pad_rows(rows: Sequence[Row], wordpieces: Wordpieces) -> PaddedBatch:
     """Put special pieces around the rows, replace what is masked by the mask piece (always: no
     80/10/10), and say in padded positions what each head reads."""
-    prefix, suffix = wordpieces.prefix, wordpieces.suffix
-    lengths = np.array([len(prefix) + len(row) + len(suffix) for row in rows], dtype=np.int64)
-    width = int(lengths.max())
-    ids = np.full((len(rows), width), wordpieces.pad, dtype=np.int64)
+    ids, lengths = pad_ids([row.ids for row in rows], wordpieces)
+    first, width = len(wordpieces.prefix), ids.shape[1]
     mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []
     span_at, span_of = [], []
     types: list[int] = []
     for i, row in enumerate(rows):
-        offset = i * width + len(prefix)
-        ids[i, : lengths[i]] = [*prefix, *row.ids, *suffix]
+        offset = i * width + first
         masked = np.flatnonzero(row.kinds != UNMASKED)
-        ids[i, len(prefix) + masked] = wordpieces.mask
+        ids[i, first + masked] = wordpieces.mask
         mask_at.append(offset + masked)
         mask_ids.append(row.ids[masked])
         mask_kinds.append(row.kinds[masked].astype(np.int64))

@@ -33,14 +33,54 @@ def transition_scores(counts: np.ndarray, weight: float) -> np.ndarray:
     return scores
 
 
+def surely_outside(log: np.ndarray, transitions: np.ndarray) -> np.ndarray:
+    """(tokens,) whether a token is O in the best sequence for sure, whatever the others are.
+
+    Let a sequence have another tag there. Make it O and, since I cannot follow, an I after it B:
+    that wins what O is above the better of B and I, and loses at most what that I was above B and
+    what three transitions can differ by. Where the first is more, the sequence was not the best.
+
+    log: (tokens, 3) log-probabilities of B, I, O.
+    """
+    won = log[:, O] - np.maximum(log[:, B], log[:, I])
+    after = np.append(np.maximum(log[1:, I] - log[1:, B], 0.0), 0.0)
+    legal = transitions[np.isfinite(transitions)]
+    return won > after + 3 * (legal.max() - legal.min())
+
+
+def last_surely_outside(probabilities: np.ndarray, transitions: np.ndarray) -> int:
+    """The last token of a part that is surely outside whatever follows the part; 0 for none."""
+    sure = surely_outside(_log(probabilities), transitions)[:-1]
+    return int(np.flatnonzero(sure)[-1]) if sure.any() else 0
+
+
 def decode_bio(probabilities: np.ndarray, transitions: np.ndarray) -> np.ndarray:
     """The tag sequence with the best sum of log-probabilities and transition scores (Viterbi).
+
+    Most tokens of a text are surely outside. They part the sequence: what is between two of them
+    is decoded by itself, with the two as its ends.
 
     probabilities: (tokens, 3) of B, I, O.
     transitions: (3, 3) from `transition_scores`; no sequence starts with I.
     returns: (tokens,) tags.
     """
-    log = np.log(np.maximum(probabilities, 1e-30)).tolist()
+    log = _log(probabilities)
+    tags = np.full(len(log), O)
+    open_ = np.flatnonzero(~surely_outside(log, transitions))
+    if len(open_):
+        gaps = np.flatnonzero(np.diff(open_) > 1)
+        starts = np.maximum(open_[np.append(0, gaps + 1)] - 1, 0).tolist()
+        ends = np.minimum(open_[np.append(gaps, len(open_) - 1)] + 2, len(log)).tolist()
+        for start, end in zip(starts, ends, strict=True):
+            tags[start:end] = _viterbi(log[start:end].tolist(), transitions)
+    return tags
+
+
+def _log(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(probabilities, 1e-30))
+
+
+def _viterbi(log: list[list[float]], transitions: np.ndarray) -> list[int]:
     bb, bi, bo, ib, ii, io, ob, _, oo = transitions.ravel().tolist()
     b, i, o = log[0][B], -np.inf, log[0][O]
     came: list[tuple[int, int, int]] = []  # the best tag before a B, an I, an O
@@ -56,7 +96,7 @@ def decode_bio(probabilities: np.ndarray, transitions: np.ndarray) -> np.ndarray
     for before in reversed(came):
         tag = before[tag]
         path.append(tag)
-    return np.array(path[::-1])
+    return path[::-1]
 
 
 def bio_spans(tags: np.ndarray) -> np.ndarray:

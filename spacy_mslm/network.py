@@ -6,6 +6,7 @@ is `encode`, `detect` and, once mentions are found, `classify`.
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -53,16 +54,19 @@ class MSLMNetwork(nn.Module):
 
     def __init__(self, lm: PreTrainedModel, k: int, d: int, types: int) -> None:
         super().__init__()
-        hidden = lm.config.hidden_size
         self.lm = lm
-        self.detection = EntityHead(hidden, k, len(BIO))
-        self.classification = EntityHead(hidden, d, types)
+        self.detection = EntityHead(self.hidden_size, k, len(BIO))
+        self.classification = EntityHead(self.hidden_size, d, types)
         self.dropout = nn.Dropout(0.0)
         self._mlm_head = head_for(lm)
 
     @property
     def device(self) -> torch.device:
         return self.detection.vector.device
+
+    @property
+    def hidden_size(self) -> int:
+        return self.lm.config.hidden_size
 
     @property
     def types(self) -> int:
@@ -84,7 +88,7 @@ class MSLMNetwork(nn.Module):
             vectors, logits = self._encode_and_project(batch)
             mlm = logits[at["mask_at"]]
         else:
-            vectors = self.encode(batch)
+            vectors = self.encode(batch.ids, batch.lengths)
             if self._mlm_head is not None and len(batch.mask_at):
                 mlm = self._mlm_head(self.lm, vectors[at["mask_at"]])
         ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
@@ -94,9 +98,9 @@ class MSLMNetwork(nn.Module):
             el = self.classify(pooled)
         return HeadOutputs(mlm, ed, el)
 
-    def encode(self, batch: PaddedBatch) -> torch.Tensor:
-        """(rows * width, hidden) token vectors, eq. 1."""
-        return self.lm.base_model(**self._inputs(batch))[0].flatten(0, 1)
+    def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """(rows, width) padded ids, (rows,) lengths -> (rows * width, hidden) vectors, eq. 1."""
+        return self.lm.base_model(**self._inputs(ids, lengths))[0].flatten(0, 1)
 
     def _encode_and_project(self, batch: PaddedBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """For families without a head adapter: token vectors and all logits in one pass. The
@@ -105,7 +109,7 @@ class MSLMNetwork(nn.Module):
         caught: list[torch.Tensor] = []
         hook = self.lm.base_model.register_forward_hook(lambda *args: caught.append(args[2][0]))
         try:
-            logits = self.lm(**self._inputs(batch)).logits
+            logits = self.lm(**self._inputs(batch.ids, batch.lengths)).logits
         finally:
             hook.remove()
         return caught[0].flatten(0, 1), logits.flatten(0, 1)
@@ -118,12 +122,11 @@ class MSLMNetwork(nn.Module):
         """(mentions, hidden) mean-pooled vectors (eq. 9) -> (mentions, types) logits."""
         return self.classification(self.dropout(pooled))
 
-    def _inputs(self, batch: PaddedBatch) -> dict[str, torch.Tensor]:
-        lengths = torch.from_numpy(batch.lengths)
-        attention = torch.arange(batch.ids.shape[1])[None, :] < lengths[:, None]
+    def _inputs(self, ids: np.ndarray, lengths: np.ndarray) -> dict[str, torch.Tensor]:
+        attention = np.arange(ids.shape[1]) < lengths[:, None]
         return {
-            "input_ids": torch.from_numpy(batch.ids).to(self.device),
-            "attention_mask": attention.long().to(self.device),
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(attention.astype(np.int64)).to(self.device),
         }
 
 

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+from spacy.attrs import IS_PUNCT, IS_SPACE, ORTH, SENT_START
 from spacy.pipeline import Sentencizer
+from spacy.strings import hash_string
 from spacy.tokens import Doc, Span
 
-_SENTENCIZER = Sentencizer()
+_FINALS = np.array([hash_string(sign) for sign in Sentencizer.default_punct_chars], dtype=np.uint64)
 
 
 def sentence_starts(doc: Doc) -> np.ndarray:
@@ -20,12 +22,24 @@ def sentence_starts(doc: Doc) -> np.ndarray:
     line always ends one, a line break does not.
     """
     if doc.has_annotation("SENT_START"):
-        starts = {token.i for token in doc if token.is_sent_start}
+        found = np.flatnonzero(doc.to_array(SENT_START) == 1)
     else:
-        guesses = _SENTENCIZER.predict([doc])[0]
-        starts = {i for i, guess in enumerate(guesses) if guess and _may_start(doc[i].text[0])}
-        starts |= {token.i + 1 for token in doc if token.is_space and token.text.count("\n") > 1}
-    return np.array(sorted({0, *starts} - {len(doc)}), dtype=np.int64)
+        found = np.array(_guesses(doc), dtype=np.int64)
+    inner = found[(found > 0) & (found < len(doc))]
+    return np.concatenate([[0][: len(doc)], np.unique(inner)]).astype(np.int64)
+
+
+def _guesses(doc: Doc) -> list[int]:
+    """Where sentences start by rule; all tokens are gone through by numpy."""
+    orths, is_punct, is_space = doc.to_array([ORTH, IS_PUNCT, IS_SPACE]).reshape(-1, 3).T
+    finals = np.isin(orths, _FINALS)
+    # As spaCy's Sentencizer: the first word after final punctuation and any other that follows it.
+    words = np.flatnonzero(~finals & (is_punct == 0))
+    closed = np.cumsum(finals)[words]
+    starts = words[np.diff(closed, prepend=0) > 0].tolist()
+    starts = [i for i in starts if _may_start(doc[i].text[0])]
+    breaks = np.flatnonzero(is_space).tolist()
+    return starts + [i + 1 for i in breaks if doc[i].text.count("\n") > 1]
 
 
 def sentence_spans(doc: Doc) -> Iterator[Span]:

@@ -1,21 +1,29 @@
 """Docs -> wordpieces, with an alignment that is exact for every input.
 
 Each spaCy token is split into pieces by itself, so a piece never belongs to two tokens and both
-directions of the alignment are arrays (see `Pieces`). The fast Rust tokenizer is used directly:
-it is thread-safe as long as nobody sets truncation or padding on it, which we never do.
+directions of the alignment are arrays (see `Pieces`). For the same reason a word is split once and
+its pieces are remembered: what is done for each token is done by numpy. The fast Rust tokenizer is
+used directly: it is thread-safe as long as nobody sets truncation or padding on it, which we never
+do.
 """
 
+import itertools
 import json
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from spacy.attrs import IS_SPACE, ORTH, SPACY
 from spacy.tokens import Doc
 from tokenizers import Tokenizer
 
-from .batches import Pieces
+from .batches import Pieces, no_ints
 from .errors import Errors
 from .sentences import sentence_starts
+
+TOKEN_ATTRIBUTES = [ORTH, SPACY, IS_SPACE]
+# Words whose pieces are remembered, for each way of standing after a space: some 30 MB.
+WORDS_KNOWN = 100_000
 
 
 @dataclass
@@ -37,6 +45,10 @@ class Wordpieces:
     pad: int
     max_length: int
     first_space: bool
+
+    _known: tuple[dict[int, list[int]], dict[int, list[int]]] = field(
+        init=False, repr=False, compare=False, default_factory=lambda: ({}, {})
+    )
 
     @classmethod
     def from_tokenizer(
@@ -78,41 +90,79 @@ class Wordpieces:
         A token that the vocabulary cannot spell, or that is longer than WordPiece's own limit of
         100 characters, is one unknown piece; other vocabularies split it without a limit.
         """
-        texts = [[token.text for token in doc] for doc in docs]
-        marked = [self._mark_spaces(doc) for doc in docs]
-        encodings = self.tokenizer.encode_batch(
-            marked, is_pretokenized=True, add_special_tokens=False
-        )
+        if not docs:
+            return []
+        tokens = [doc.to_array(TOKEN_ATTRIBUTES).reshape(-1, len(TOKEN_ATTRIBUTES)) for doc in docs]
+        offsets = np.cumsum([0, *map(len, tokens)])
+        orths, followed, is_space = np.concatenate(tokens).T
+        # As the tokenizer meets them in running text: byte-level and sentence-piece vocabularies
+        # know words by the space before them; for WordPiece it makes no difference.
+        spaced = np.concatenate([[0], followed[:-1] | is_space[:-1]]).astype(bool)
+        spaced[offsets[:-1][offsets[:-1] < len(spaced)]] = self.first_space
+        pool: list[int] = []  # pieces of all words that occur
+        counts, sources = no_ints(len(orths)), no_ints(len(orths))
+        for space in (False, True):
+            at = np.flatnonzero((spaced == space) & (is_space == 0))
+            words, firsts, which = np.unique(orths[at], return_index=True, return_inverse=True)
+            split = self._split(words.tolist(), at[firsts], space, docs, offsets)
+            sizes = np.array([len(ids) for ids in split], dtype=np.int64)
+            counts[at] = sizes[which]
+            sources[at] = (len(pool) + np.cumsum(sizes) - sizes)[which]
+            pool.extend(itertools.chain.from_iterable(split))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(sources - starts[:-1], counts) + np.arange(starts[-1])
+        ids = np.array(pool, dtype=np.int64)[places]
+        token_of = np.repeat(np.arange(len(orths)), counts)
         return [
             Pieces(
-                np.asarray(encoding.ids, dtype=np.int64),
-                np.asarray(encoding.word_ids, dtype=np.int64),
-                words,
+                ids[starts[first] : starts[end]],
+                token_of[starts[first] : starts[end]] - first,
+                [doc.vocab.strings[orth] for orth in orths[first:end].tolist()],
                 sentence_starts(doc),
             )
-            for doc, encoding, words in zip(docs, encodings, texts, strict=True)
+            for doc, (first, end) in zip(docs, itertools.pairwise(offsets.tolist()), strict=True)
         ]
 
-    def _mark_spaces(self, doc: Doc) -> list[str]:
-        """Token texts as the tokenizer meets them in running text: byte-level and sentence-piece
-        vocabularies know words by the space before them; for WordPiece it makes no difference."""
-        marked = []
-        space = self.first_space
-        for token in doc:
-            if token.is_space:
-                marked.append("")
-                space = True
-            else:
-                marked.append(f" {token.text}" if space else token.text)
-                space = bool(token.whitespace_)
-        return marked
+    def _split(
+        self,
+        words: list[int],
+        at: np.ndarray,
+        space: bool,
+        docs: SequenceOf[Doc],
+        offsets: np.ndarray,
+    ) -> list[list[int]]:
+        """Pieces of distinct words, with or without a space before them: each is split once, for as
+        long as it is remembered.
+
+        words: spaCy's ids of them.
+        at: where each occurs, as a token of all documents.
+        offsets: the first token of each document.
+        """
+        known = self._known[space]
+        found = {word: known.get(word) for word in words}  # another thread may clear `known`
+        new = [i for i, word in enumerate(words) if found[word] is None]
+        if new:
+            of = np.searchsorted(offsets, at[new], side="right") - 1
+            texts = [docs[d][i].text for d, i in zip(of, at[new] - offsets[of], strict=True)]
+            encoding = self.tokenizer.encode(
+                [f" {text}" if space else text for text in texts],
+                is_pretokenized=True,
+                add_special_tokens=False,
+            )
+            bounds = np.searchsorted(encoding.word_ids, np.arange(len(new) + 1)).tolist()
+            for i, (start, end) in zip(new, itertools.pairwise(bounds), strict=True):
+                found[words[i]] = encoding.ids[start:end]
+            if len(known) + len(new) > WORDS_KNOWN:
+                known.clear()
+            known.update((words[i], found[words[i]]) for i in new[:WORDS_KNOWN])
+        return [found[word] for word in words]
 
     def __reduce__(self) -> tuple:
         # The Rust object forgets on pickling that special pieces are plain text.
         return Wordpieces.from_json, (self.to_json(),)
 
     def to_json(self) -> str:
-        facts = {k: v for k, v in vars(self).items() if k != "tokenizer"}
+        facts = {k: v for k, v in vars(self).items() if k not in ("tokenizer", "_known")}
         return json.dumps({**facts, "tokenizer": json.loads(self.tokenizer.to_str())})
 
     @classmethod
@@ -132,7 +182,7 @@ def _plain(tokenizer: Tokenizer) -> Tokenizer:
 
 def _leave_spaces_to_us(spec: dict | None) -> bool:
     """Switch off a pre-tokenizer's own guess at the space before a word (in place), since
-    `_mark_spaces` knows it. Returns whether a text's first word is marked as well."""
+    `Wordpieces` knows it. Returns whether a text's first word is marked as well."""
     if not spec:
         return False
     if spec["type"] == "Sequence":

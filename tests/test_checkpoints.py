@@ -179,9 +179,9 @@ def test_family(family, tmp_path, make_nlp):
     hook = decoder.register_forward_hook(lambda m, inputs, o: projected.append(inputs[0]))
     with shim.inference() as network:
         outputs = network(batch)
-        vectors = network.encode(batch)
+        vectors = network.encode(batch.ids, batch.lengths)
         hook.remove()
-        full = network.lm(**network._inputs(batch)).logits.flatten(0, 1)
+        full = network.lm(**network._inputs(batch.ids, batch.lengths)).logits.flatten(0, 1)
         torch.testing.assert_close(outputs.mlm, full[batch.mask_at])
         # The tagging heads read in training what they read in prediction.
         torch.testing.assert_close(outputs.ed, network.detect(vectors[batch.tag_at]))

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_mslm.batches import MISSING, B, I, O
-from spacy_mslm.decoding import bio_spans, count_transitions, decode_bio, transition_scores
+from spacy_mslm.decoding import (
+    _viterbi,
+    bio_spans,
+    count_transitions,
+    decode_bio,
+    last_surely_outside,
+    surely_outside,
+    transition_scores,
+)
 from spacy_mslm.prediction import _find_spans
 
 LEGAL = transition_scores(np.zeros((3, 3), dtype=np.int64), weight=0.5)
@@ -77,3 +85,33 @@ def test_confidence_is_the_product_of_tag_probabilities():
     spans, confidences = _find_spans(p, LEGAL)
     assert spans.tolist() == [[0, 2]]
     assert abs(confidences[0] - 0.4) < 1e-6
+
+
+@given(
+    st.lists(st.lists(st.floats(-12, 12), min_size=3, max_size=3), min_size=1, max_size=30),
+    counts,
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([0.0, 4.0, 9.0]),
+)
+def test_tokens_that_are_surely_outside_change_nothing(logits, counts, weight, towards_outside):
+    logits = np.array(logits) + [0, 0, towards_outside]
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    transitions = transition_scores(counts, weight)
+    log = np.log(np.maximum(p, 1e-30))
+    sure = surely_outside(log, transitions)
+    whole = np.array(_viterbi(log.tolist(), transitions))
+    assert (whole[sure] == O).all()
+
+    def score(tags):
+        return log[np.arange(len(tags)), tags].sum() + transitions[tags[:-1], tags[1:]].sum()
+
+    assert score(decode_bio(p, transitions)) == pytest.approx(score(whole))
+
+
+def test_a_token_is_surely_outside_whatever_follows_the_part():
+    p = np.array([[0, 0, 1], [0.9, 0.05, 0.05], [0, 0, 1], [0.05, 0.9, 0.05], [0, 0, 1]])
+    # The third one is followed by what is hardly anything but inside, the last one by nobody knows.
+    assert last_surely_outside(p[:4], LEGAL) == 2
+    assert last_surely_outside(p[:2], LEGAL) == 0
+    assert last_surely_outside(p, LEGAL) == 2

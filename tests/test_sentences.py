@@ -5,6 +5,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from spacy_mslm.batches import Pieces
@@ -26,6 +27,15 @@ NLP = spacy.blank("en")
 def test_rule(words, starts):
     doc = Doc(NLP.vocab, words=words.split())
     assert sentence_starts(doc).tolist() == starts
+
+
+@given(st.lists(st.sampled_from(["He", "gout", "5", ".", "!", "。", ")", "'", "\n\n", " ", "-"])))
+def test_the_rule_is_that_of_spacy_but_before_small_letters_and_numbers(words):
+    doc = Doc(NLP.vocab, words=words)
+    guesses = Sentencizer().predict([doc])[0]
+    expected = {i for i, guess in enumerate(guesses) if guess and words[i] not in ("gout", "5")}
+    expected |= {i + 1 for i, word in enumerate(words[:-1]) if word == "\n\n"}
+    assert sentence_starts(doc).tolist() == sorted(({0} if words else set()) | expected)
 
 
 def test_blank_lines_end_a_sentence_and_line_breaks_do_not():

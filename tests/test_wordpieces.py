@@ -56,6 +56,21 @@ def test_pieces_of_a_document_are_those_of_its_words(wordpieces, words):
     assert together.ids.tolist() == [i for ids in alone for i in ids]
 
 
+def test_words_are_split_once_and_not_remembered_for_ever(encoder, monkeypatch):
+    texts = ["acute renal failure .", "renal asthma of the patient", "cisplatin cisplatin ."]
+    docs = [NLP.make_doc(text) for text in texts]
+    fresh = load_checkpoint(str(encoder))[1]
+    expected = [pieces.ids.tolist() for pieces in fresh(docs)]
+    first = [dict(known) for known in fresh._known]
+    assert [pieces.ids.tolist() for pieces in fresh(docs)] == expected
+    assert fresh._known == tuple(first) and sum(map(len, first)) >= 9
+    monkeypatch.setattr("spacy_mslm.wordpieces.WORDS_KNOWN", 2)
+    small = load_checkpoint(str(encoder))[1]
+    for _ in range(2):
+        assert [small([doc])[0].ids.tolist() for doc in docs] == expected
+        assert all(len(known) <= 2 for known in small._known)
+
+
 def test_pieces_equal_the_checkpoints_own_tokenizer(wordpieces, encoder):
     text = "no history of diabetes mellitus or acute renal failure ."
     expected = AutoTokenizer.from_pretrained(encoder)(text)["input_ids"]
