@@ -68,6 +68,8 @@ EXTRAS = {
     "skweak": ["skweak==0.3.3"],
     "parquet": ["pyarrow>=14"],
     "plots": ["matplotlib>=3.8"],
+    # `spacy mslm optimize` writes with onnx; a pipeline that it has written needs onnxruntime.
+    "onnx": ["onnx>=1.16", "onnxruntime>=1.18"],
     # What the workflows of project.yml need: `spacy package --build wheel`, and pictures.
     "project": ["build", "matplotlib>=3.8"],
     "ray": ["ray>=2.30"],
@@ -79,6 +81,8 @@ EXTRAS["dev"] = [
     "matplotlib>=3.8",
     "mypy>=1.10",
     "nervaluate>=1.2",
+    "onnx>=1.16",
+    "onnxruntime>=1.18",
     "pyarrow>=14",
     "pysbd>=0.3.4",
     "pytest>=8.0",
@@ -88,7 +92,7 @@ EXTRAS["dev"] = [
     "seqeval>=1.2.2",
     "skweak==0.3.3",
 ]
-EXTRAS["all"] = sorted({r for name in ("weak", "plots", "ray") for r in EXTRAS[name]})
+EXTRAS["all"] = sorted({r for name in ("weak", "onnx", "plots", "ray") for r in EXTRAS[name]})
 
 setup(
     name="spacy-mslm",

@@ -75,15 +75,20 @@ def load_encoder(name: str) -> PreTrainedModel:
     return model
 
 
-def build_encoder(config: dict) -> PreTrainedModel:
-    """An encoder of the given shape whose weights are about to be overwritten."""
-    model_type = config.get("model_type")
+def build_config(stored: dict) -> PretrainedConfig:
+    """The config of an encoder, from what a pipeline has stored of it."""
+    model_type = stored.get("model_type")
     if not isinstance(model_type, str):
         raise ValueError(Errors.M013)
-    config = {k: v for k, v in config.items() if k not in ("model_type", "auto_map")}
+    facts = {k: v for k, v in stored.items() if k not in ("model_type", "auto_map")}
+    return _no_compile(AutoConfig.for_model(model_type, **facts))
+
+
+def build_encoder(config: PretrainedConfig) -> PreTrainedModel:
+    """An encoder of the given shape whose weights are about to be overwritten."""
     with no_init_weights():
         model = AutoModelForMaskedLM.from_config(
-            _no_compile(AutoConfig.for_model(model_type, **config)),
+            config,
             torch_dtype=torch.float32,
             trust_remote_code=False,
         )

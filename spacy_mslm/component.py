@@ -26,6 +26,7 @@ from .batches import (
     Pieces,
     Prediction,
     Row,
+    no_ints,
 )
 from .calibration import Calibration, calibrate
 from .decoding import count_transitions, transition_scores
@@ -43,7 +44,7 @@ from .prediction import predict_entities
 from .saving import add_manifest, check_manifest
 from .schedules import FloatOrSchedule, StepSchedule
 from .scorer import confidences, judge
-from .shim import FILES
+from .shim import ENCODER
 from .views import View, gold_row, mask_sequence, view_rows
 
 logger = logging.getLogger("spacy_mslm")
@@ -329,7 +330,10 @@ class MSLM(TrainablePipe):
     def perplexity(
         self, examples: Iterable[Example], masking: Masking, seed: int = 0
     ) -> dict[str, float | None]:
-        """Pseudo-perplexity of the masked-LM head on gold text under a seeded masking (Table 4)."""
+        """Pseudo-perplexity of the masked-LM head on gold text under a seeded masking (Table 4);
+        None of an optimised pipe, which has no such head."""
+        if shim_of(self.model).is_optimised:
+            return perplexities(np.zeros(0), no_ints())
         masked = ((pieces, kinds) for _, pieces, kinds in self._masked(examples, masking, seed))
         return perplexities(*masked_lm_losses(self.model, masked, self.batch_pieces))
 
@@ -625,7 +629,7 @@ class MSLM(TrainablePipe):
         return files
 
     def _load(self, files: dict[str, bytes], exclude: Iterable[str]) -> None:
-        if FILES[0] in files and "model" not in exclude:
+        if ENCODER in files and "model" not in exclude:
             shim_of(self.model).from_files(files)
         if "cfg" in files and "cfg" not in exclude:
             self.cfg.update(json.loads(files["cfg"]))

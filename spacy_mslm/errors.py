@@ -78,6 +78,19 @@ class Errors:
         "A window of {window} pieces does not fit the encoder {encoder!r}, which takes {room}. Set "
         "components.mslm.model.window to {room} or less."
     )
+    M025 = (
+        "This pipeline computes its encoder with ONNX Runtime, which is not installed ({error}). "
+        "Install it with 'pip install \"spacy-mslm[onnx]\"'."
+    )
+    M026 = (
+        "This pipeline was optimised for prediction on a CPU and cannot learn. Train the pipeline "
+        "that it was made of, and optimise that again."
+    )
+    M027 = (
+        "The encoder ({family}) cannot be exported to ONNX: {error}\nUse the pipeline as it is, or "
+        "train it with an encoder of another family."
+    )
+    M028 = "The stored ONNX encoder cannot be read ({error}). Optimise the pipeline again."
     M030 = "There is no view {view!r}. Use one of: {views} (--vars.view)."
     M031 = "loss_weights has wrong or missing keys: {keys}. It takes exactly {terms}."
     M032 = "A label must be a non-empty string, but is of type {type}."
@@ -231,6 +244,14 @@ class Errors:
         "pipeline with one of them."
     )
     M135 = "{path} is a folder, but the scores go to a file. Give another --output."
+    M136 = "{model} has been optimised already. Give the pipeline that it was made of."
+    M137 = (
+        "F1 on {path} falls from {before:.2f} to {after:.2f}, by more than {limit:g}. Nothing was "
+        "written. Use another --mode, allow more (--max-loss), or give --force."
+    )
+    M138 = (
+        "There is no dev set to measure on: the config of {model} names {path}. Give one (--dev)."
+    )
     M140 = (
         "A picture needs at least one model and, after the models, a file of texts: 'python -m "
         "spacy mslm heatmap MODEL TEXTS -o OUTPUT'."

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from .batches import BIO, PaddedBatch
 from .mlm_heads import head_for
+from .onnx_encoder import OnnxEncoder
 
 
 class HeadOutputs(NamedTuple):
@@ -52,7 +53,7 @@ class EntityHead(nn.Module):
 class MSLMNetwork(nn.Module):
     """Encoder with masked-LM head (`lm`), detection head (eq. 7), classification head (eq. 10)."""
 
-    def __init__(self, lm: PreTrainedModel, k: int, d: int, types: int) -> None:
+    def __init__(self, lm: PreTrainedModel | OnnxEncoder, k: int, d: int, types: int) -> None:
         super().__init__()
         self.lm = lm
         self.detection = EntityHead(self.hidden_size, k, len(BIO))

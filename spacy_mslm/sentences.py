@@ -7,10 +7,12 @@ from itertools import pairwise
 import numpy as np
 from spacy.attrs import IS_PUNCT, IS_SPACE, ORTH, SENT_START
 from spacy.pipeline import Sentencizer
-from spacy.strings import hash_string
+from spacy.strings import get_string_id
 from spacy.tokens import Doc, Span
 
-_FINALS = np.array([hash_string(sign) for sign in Sentencizer.default_punct_chars], dtype=np.uint64)
+_FINALS = np.array(
+    [get_string_id(sign) for sign in Sentencizer.default_punct_chars], dtype=np.uint64
+)
 
 
 def sentence_starts(doc: Doc) -> np.ndarray:

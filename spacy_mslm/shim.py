@@ -21,19 +21,20 @@ from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 
 from .batches import PaddedBatch
-from .checkpoints import build_encoder
+from .checkpoints import build_config, build_encoder
 from .errors import Errors
 from .network import HeadOutputs, MSLMNetwork
+from .onnx_encoder import OnnxEncoder
 from .optimizer import AdamW
 from .wordpieces import Wordpieces
 
-ENCODER, HEADS, WORDPIECES, WEIGHTS = (
+ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
     "encoder.json",
     "heads.json",
     "wordpieces.json",
     "weights.safetensors",
+    "encoder.onnx",
 )
-FILES = (ENCODER, HEADS, WORDPIECES, WEIGHTS)
 
 
 class MSLMShim(Shim):
@@ -66,6 +67,11 @@ class MSLMShim(Shim):
     def is_loaded(self) -> bool:
         return self._model is not None
 
+    @property
+    def is_optimised(self) -> bool:
+        """Whether the encoder is for prediction alone: it cannot learn, nor fill in masks."""
+        return isinstance(self.network.lm, OnnxEncoder)
+
     def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
         self._model = network.to(get_torch_default_device()).eval()
         self._wordpieces = wordpieces
@@ -93,6 +99,8 @@ class MSLMShim(Shim):
 
     def _begin_update(self, batch: PaddedBatch, dropout: float) -> tuple[HeadOutputs, Callable]:
         network = self.network
+        if self.is_optimised:
+            raise ValueError(Errors.M026)
         with self._training:
             network.train()
             network.dropout.p = dropout
@@ -197,7 +205,8 @@ class MSLMShim(Shim):
     # ---- files ----
 
     def to_files(self) -> dict[str, bytes]:
-        """Everything that a copy of the network needs: three JSON files and safetensors."""
+        """Everything that a copy of the network needs: three JSON files and safetensors; with an
+        encoder that was optimised, its graph has the encoder's weights."""
         network = self.network
         config = network.lm.config.to_dict()
         config.pop("_name_or_path", None)
@@ -207,19 +216,23 @@ class MSLMShim(Shim):
             "types": network.types,
         }
         tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
-        return {
+        files = {
             ENCODER: _json(config),
             HEADS: _json(heads),
             WORDPIECES: self.wordpieces.to_json().encode("utf8"),
             WEIGHTS: safetensors.torch.save(tensors),
         }
+        if isinstance(network.lm, OnnxEncoder):
+            files[ONNX] = network.lm.graph
+        return files
 
     def from_files(self, files: dict[str, bytes]) -> None:
         """Build the network anew and fill in its weights; each must be there, in its shape."""
         try:
-            network = MSLMNetwork(
-                build_encoder(json.loads(files[ENCODER])), **json.loads(files[HEADS])
-            )
+            config = build_config(json.loads(files[ENCODER]))
+            graph = files.get(ONNX)
+            encoder = OnnxEncoder(graph, config) if graph else build_encoder(config)
+            network = MSLMNetwork(encoder, **json.loads(files[HEADS]))
             tensors = safetensors.torch.load(files[WEIGHTS])
         except (KeyError, TypeError, json.JSONDecodeError, safetensors.SafetensorError) as err:
             raise ValueError(Errors.M022.format(error=type(err).__name__)) from err

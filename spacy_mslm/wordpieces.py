@@ -139,8 +139,9 @@ class Wordpieces:
         offsets: the first token of each document.
         """
         known = self._known[space]
-        found = {word: known.get(word) for word in words}  # another thread may clear `known`
-        new = [i for i, word in enumerate(words) if found[word] is None]
+        # Another thread may clear `known` at any time.
+        found = {word: ids for word in words if (ids := known.get(word)) is not None}
+        new = [i for i, word in enumerate(words) if word not in found]
         if new:
             of = np.searchsorted(offsets, at[new], side="right") - 1
             texts = [docs[d][i].text for d, i in zip(of, at[new] - offsets[of], strict=True)]

@@ -94,7 +94,7 @@ def test_confidence_is_the_product_of_tag_probabilities():
     st.sampled_from([0.0, 4.0, 9.0]),
 )
 def test_tokens_that_are_surely_outside_change_nothing(logits, counts, weight, towards_outside):
-    logits = np.array(logits) + [0, 0, towards_outside]
+    logits = np.add(logits, (0, 0, towards_outside))
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     transitions = transition_scores(counts, weight)

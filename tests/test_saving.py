@@ -33,13 +33,14 @@ from spacy_mslm.model import shim_of
 from spacy_mslm.optimizer import make_adamw
 from spacy_mslm.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.schedules import StepSchedule
-from spacy_mslm.shim import FILES
+from spacy_mslm.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES
 
 from .conftest import TEXTS, build_encoder, make_examples
 from .test_component import train
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 SENTENCES = [text for text, _ in TEXTS]
+FILES = (ENCODER, HEADS, WEIGHTS, WORDPIECES)
 
 
 def answers(docs: Iterable[Doc]) -> list[tuple]:

@@ -12,6 +12,7 @@ from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .fetch import fetch_cli
 from .heatmap import heatmap_cli
+from .optimize import optimize_cli
 from .pmi import pmi_cli
 from .pretrain import pretrain_cli
 from .report import report_cli
@@ -29,6 +30,7 @@ mslm_cli.command(
 )(pretrain_cli)
 mslm_cli.command("calibrate")(calibrate_cli)
 mslm_cli.command("evaluate")(evaluate_cli)
+mslm_cli.command("optimize")(optimize_cli)
 mslm_cli.command("report")(report_cli)
 mslm_cli.add_typer(weak_app, name="weak")
 
