@@ -6,7 +6,9 @@ from .accuracy import accuracy
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
+from .speed import speed
 from .strategies import strategies, strategies_report
+from .train_speed import train_speed
 from .weak_labels import weak_labels
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -17,6 +19,8 @@ app.command("long-text")(long_text)
 app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
+app.command("speed")(speed)
+app.command("train")(train_speed)
 app.command("weak-labels")(weak_labels)
 
 if __name__ == "__main__":

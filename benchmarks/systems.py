@@ -1,0 +1,215 @@
+"""The systems whose speed is compared, each in a process of its own: `python systems.py NAME JSON`.
+
+Reads a line of JSON for each run and answers with a line; `Worker` is the other end. At its top it
+imports the standard library only: a peer may live in an environment that has nothing of ours.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Answer = Callable[[dict[str, Any]], dict[str, float]]
+
+
+class Worker:
+    """A system in a process of its own, which runs when it is asked to."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: dict[str, Any],
+        python: str = sys.executable,
+        script: str = __file__,
+    ) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [python, str(Path(script).resolve()), name, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"},
+        )
+        self._answer()  # it is ready
+
+    def __call__(self, request: dict[str, Any]) -> dict[str, float]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, float]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("> "):  # others print, too
+                return json.loads(line[2:])
+        raise RuntimeError(f"{self.name} has ended with code {self._process.wait()}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def answer_requests(systems: Mapping[str, Callable[..., Answer]]) -> None:
+    """Start the system that the command line names and answer until the input ends."""
+    name, settings = sys.argv[1:]
+    answer = systems[name](**json.loads(settings))
+    _say({"mb": _memory()})
+    for line in sys.stdin:
+        _say({**answer(json.loads(line)), "mb": _memory()})
+
+
+def _say(answer: dict[str, float]) -> None:
+    print("> " + json.dumps(answer), flush=True)
+
+
+def _memory() -> float:
+    """The most that the process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _timed(work: Callable[[list[str]], Any]) -> Answer:
+    """The seconds that it takes to go through the texts of a file."""
+
+    def run(request: dict[str, Any]) -> dict[str, float]:
+        texts = read_texts(request)
+        start = time.perf_counter()
+        work(texts)
+        return {"seconds": time.perf_counter() - start}
+
+    return run
+
+
+def read_texts(request: dict[str, Any]) -> list[str]:
+    return json.loads(Path(request["texts"]).read_text(encoding="utf8"))
+
+
+# ---- ours ----
+
+
+def bare_encoder(model: str, budget: int = 4096) -> Answer:
+    """The encoder of a pipeline of ours alone: the same pieces, cut as there but without overlap,
+    sorted by length, `budget` padded pieces at a time. What it takes to get there is not timed."""
+    import numpy as np
+    import spacy
+    import torch
+
+    from spacy_mslm.collate import pad_ids
+    from spacy_mslm.component import find_mslm
+    from spacy_mslm.model import document_windows, shim_of
+
+    nlp = spacy.load(model)
+    net = find_mslm(nlp, model)[1].model
+    wordpieces, network = shim_of(net).wordpieces, shim_of(net).network
+
+    def batches(texts: list[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        rows = [
+            pieces.ids[window.own_start : window.own_end]
+            for pieces in wordpieces([nlp.make_doc(text) for text in texts])
+            for window in document_windows(net, pieces)
+        ]
+        rows.sort(key=len)
+        found: list[list[np.ndarray]] = [[]]
+        for row in rows:
+            if (len(row) + wordpieces.extra) * (len(found[-1]) + 1) > budget:
+                found.append([])
+            found[-1].append(row)
+        return [pad_ids(batch, wordpieces) for batch in found]
+
+    def run(request: dict[str, Any]) -> dict[str, float]:
+        prepared = batches(read_texts(request))
+        start = time.perf_counter()
+        with torch.inference_mode():
+            for ids, lengths in prepared:
+                mask = np.arange(ids.shape[1]) < lengths[:, None]
+                network.lm.base_model(
+                    input_ids=torch.from_numpy(ids),
+                    attention_mask=torch.from_numpy(mask.astype(np.int64)),
+                )
+        return {"seconds": time.perf_counter() - start}
+
+    return run
+
+
+def spacy_pipeline(model: str, n_process: int = 1, threads: int = 0) -> Answer:
+    """`nlp.pipe` of any spaCy pipeline: ours, spacy-transformers with `ner`, a CNN."""
+    import spacy
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    nlp = spacy.load(model)
+
+    def work(texts: list[str]) -> None:
+        for doc in nlp.pipe(texts, n_process=n_process):
+            tuple(doc.ents)
+
+    return _timed(work)
+
+
+# ---- peers ----
+
+
+def hf_pipeline(model: str, batch_size: int = 16) -> Answer:
+    from transformers import pipeline
+
+    classify = pipeline(
+        "token-classification",
+        model=model,
+        aggregation_strategy="simple",
+        batch_size=batch_size,
+        stride=64,  # else what is beyond 512 pieces would be cut off
+        device="cpu",
+    )
+    return _timed(lambda texts: list(classify(iter(texts))))
+
+
+def edsnlp(encoder: str) -> Answer:
+    """With fresh heads: what its CRF takes does not depend on what it finds."""
+    import edsnlp as package
+    from spacy.tokens import Span
+
+    nlp = package.blank("eds")
+    embedding = {"@factory": "eds.transformer", "model": encoder, "window": 128, "stride": 96}
+    config = {"mode": "joint", "target_span_getter": "ents", "embedding": embedding}
+    nlp.add_pipe("eds.ner_crf", name="ner", config=config)
+    doc = nlp.make_doc("acute renal failure .")
+    doc.ents = [Span(doc, 0, 3, label="Disease")]
+    nlp.post_init([doc])
+    nlp.get_pipe("ner").float()
+    return _timed(lambda texts: [tuple(doc.ents) for doc in nlp.pipe(texts)])
+
+
+def span_marker(encoder: str) -> Answer:
+    """With fresh heads. It reads sentences: longer texts are cut at full stops for it."""
+    from span_marker import SpanMarkerModel
+
+    model = SpanMarkerModel.from_pretrained(
+        encoder,
+        labels=["O", "Disease"],
+        model_max_length=256,
+        marker_max_length=128,
+        entity_max_length=8,
+    ).eval()
+
+    def work(texts: list[str]) -> None:
+        sentences = [part for text in texts for part in text.split(". ") if part.strip()]
+        model.predict(sentences, batch_size=16, show_progress_bar=False)
+
+    return _timed(work)
+
+
+SYSTEMS: dict[str, Callable[..., Answer]] = {
+    "bare encoder": bare_encoder,
+    "spacy pipeline": spacy_pipeline,
+    "hf pipeline": hf_pipeline,
+    "EDS-NLP": edsnlp,
+    "SpanMarker": span_marker,
+}
+
+if __name__ == "__main__":
+    answer_requests(SYSTEMS)

@@ -1,0 +1,87 @@
+"""Seconds of an update: ours in every view, and the peers', on the same sentences and encoder."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from wasabi import msg
+
+from .machine import describe_machine
+from .reference import SPLITS
+from .speed import RESULTS, ROOT
+from .systems import Worker
+
+SCRIPT = str(Path(__file__).with_name("training_systems.py"))
+JOINT = {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.075}
+NONE = {"@misc": "spacy_mslm.NoMasking.v1"}
+WEIGHTS = {"mlm": 1.0, "ed": 1.0, "el": 1.0}
+TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "vanilla": ("ours", {"masking": NONE, "loss_weights": WEIGHTS}),
+    "MSLM, mixed view": ("ours", {"masking": JOINT, "view": "mixed", "loss_weights": WEIGHTS}),
+    "MSLM, clean view": ("ours", {"masking": JOINT, "view": "clean", "loss_weights": WEIGHTS}),
+    "Hugging Face Trainer": ("hf_trainer", {}),
+    "spacy-transformers ner": ("spacy_ner", {}),
+    "the paper's recipe": ("paper", {}),
+}
+
+
+def train_speed(
+    shared: Annotated[Path, typer.Option(help="Folder with blurb/ and encoders/")] = ROOT
+    / "../shared",
+    encoder: Annotated[str, typer.Option(help="Of all; else the shared one")] = "",
+    updates: Annotated[int, typer.Option(help="In a round, of 16 sentences each")] = 8,
+    rounds: Annotated[int, typer.Option(help="Of all trainings in turn")] = 5,
+    results: Annotated[Path, typer.Option(help="Where figures go")] = RESULTS,
+) -> None:
+    """Time updates of all trainings in turn; print seconds and ratios."""
+    facts = {
+        "train": str((shared / "blurb/ncbi_disease" / SPLITS["train"]).resolve()),
+        "encoder": encoder or str((shared / "encoders/biominilm").resolve()),
+    }
+    workers = {
+        name: Worker(system, {**facts, **settings}, script=SCRIPT)
+        for name, (system, settings) in TRAININGS.items()
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in workers}
+    data: dict[str, list[float]] = {}
+    for turn in range(rounds + 1):
+        for name, worker in workers.items():
+            found = worker({"first": turn * updates, "updates": updates})
+            if turn:  # the first one warms up
+                seconds[name].append(found["seconds"] / updates)
+                if "data" in found:
+                    data.setdefault(name, []).append(found["data"])
+    for worker in workers.values():
+        worker.close()
+    # By turn: all have had the same sentences in it.
+    vanilla, trainer = seconds["vanilla"], seconds["Hugging Face Trainer"]
+    rows: dict[str, dict[str, Any]] = {
+        name: {
+            "seconds": statistics.median(times),
+            "to_vanilla": _ratio(times, vanilla),
+            "to_trainer": _ratio(times, trainer),
+            "data_share": statistics.median(data[name]) if name in data else None,
+        }
+        for name, times in seconds.items()
+    }
+    record = {"machine": describe_machine(), "rounds": rounds, "updates": updates, "rows": rows}
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "train_speed.json").write_text(json.dumps(record, indent=2) + "\n")
+    table = [
+        (
+            name,
+            f"{1000 * row['seconds']:.0f}",
+            f"{row['to_vanilla']:.2f}",
+            f"{row['to_trainer']:.2f}",
+            "" if row["data_share"] is None else f"{row['data_share']:.1%}",
+        )
+        for name, row in rows.items()
+    ]
+    header = ("", "ms an update", "to vanilla", "to HF Trainer", "data side")
+    msg.table(table, header=header, divider=True, aligns=("l", *"rrrr"))
+
+
+def _ratio(times: list[float], others: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(times, others, strict=True))
