@@ -6,6 +6,7 @@ from .accuracy import accuracy
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
+from .scale import scale
 from .speed import speed
 from .strategies import strategies, strategies_report
 from .train_speed import train_speed
@@ -19,6 +20,7 @@ app.command("long-text")(long_text)
 app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
+app.command("scale")(scale)
 app.command("speed")(speed)
 app.command("train")(train_speed)
 app.command("weak-labels")(weak_labels)

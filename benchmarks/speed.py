@@ -82,7 +82,13 @@ def speed(
         "long notes": write_notes(shared / "notes/notes.jsonl", words, output),
     }
     found = measure(systems, texts, rounds)
-    record = {"machine": describe_machine(), "rounds": rounds, "words_per_second": found}
+    load = measure_loading(ours, encoder, rounds)
+    record = {
+        "machine": describe_machine(),
+        "rounds": rounds,
+        "words_per_second": found,
+        "load_seconds": load,
+    }
     results.mkdir(parents=True, exist_ok=True)
     (results / "speed.json").write_text(json.dumps(record, indent=2) + "\n")
     draw_speed(record, results / "speed.png")
@@ -96,6 +102,25 @@ def speed(
         ]
         header = ("", "words/s", "to bare encoder", "to spacy-transformers", "to HF pipeline")
         msg.table(rows, header=header, divider=True, aligns=("l", *"rrrr"))
+    ratio = load["spacy-mslm"] / load["transformers and a blank pipeline"]
+    msg.info(f"spacy.load takes {ratio:.2f} × what transformers and a blank pipeline take")
+
+
+def measure_loading(model: str, encoder: str, rounds: int) -> dict[str, float]:
+    """Seconds to load a pipeline, and its encoder alone; the packages are imported already."""
+    workers = {
+        "spacy-mslm": Worker("load pipeline", {"model": model}),
+        "transformers and a blank pipeline": Worker("load transformers", {"encoder": encoder}),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in workers}
+    for turn in range(rounds + 1):
+        for name, worker in workers.items():
+            taken = worker({})["seconds"]
+            if turn:
+                seconds[name].append(taken)
+    for worker in workers.values():
+        worker.close()
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def measure(

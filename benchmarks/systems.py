@@ -35,7 +35,7 @@ class Worker:
             text=True,
             env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"},
         )
-        self._answer()  # it is ready
+        self.loaded_mb = self._answer()["mb"]  # it is ready
 
     def __call__(self, request: dict[str, Any]) -> dict[str, float]:
         assert self._process.stdin is not None
@@ -58,17 +58,23 @@ def answer_requests(systems: Mapping[str, Callable[..., Answer]]) -> None:
     """Start the system that the command line names and answer until the input ends."""
     name, settings = sys.argv[1:]
     answer = systems[name](**json.loads(settings))
-    _say({"mb": _memory()})
+    _say({"mb": _resident_memory()})
     for line in sys.stdin:
-        _say({**answer(json.loads(line)), "mb": _memory()})
+        _say({**answer(json.loads(line)), "mb": _peak_memory()})
 
 
 def _say(answer: dict[str, float]) -> None:
     print("> " + json.dumps(answer), flush=True)
 
 
-def _memory() -> float:
-    """The most that the process has had, in MB."""
+def _resident_memory() -> float:
+    """What the process has now, in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def _peak_memory() -> float:
+    """The most that it has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -77,8 +83,15 @@ def _timed(work: Callable[[list[str]], Any]) -> Answer:
 
     def run(request: dict[str, Any]) -> dict[str, float]:
         texts = read_texts(request)
+        return _seconds(lambda: work(texts))(request)
+
+    return run
+
+
+def _seconds(work: Callable[[], Any]) -> Answer:
+    def run(request: dict[str, Any]) -> dict[str, float]:
         start = time.perf_counter()
-        work(texts)
+        work()
         return {"seconds": time.perf_counter() - start}
 
     return run
@@ -151,7 +164,26 @@ def spacy_pipeline(model: str, n_process: int = 1, threads: int = 0) -> Answer:
     return _timed(work)
 
 
+def load_pipeline(model: str) -> Answer:
+    import spacy
+
+    return _seconds(lambda: spacy.load(model))
+
+
 # ---- peers ----
+
+
+def load_transformers(encoder: str) -> Answer:
+    """The encoder, its tokenizer and a blank pipeline."""
+    import spacy
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    def load() -> None:
+        AutoModelForMaskedLM.from_pretrained(encoder)
+        AutoTokenizer.from_pretrained(encoder)
+        spacy.blank("en")
+
+    return _seconds(load)
 
 
 def hf_pipeline(model: str, batch_size: int = 16) -> Answer:
@@ -206,6 +238,8 @@ def span_marker(encoder: str) -> Answer:
 SYSTEMS: dict[str, Callable[..., Answer]] = {
     "bare encoder": bare_encoder,
     "spacy pipeline": spacy_pipeline,
+    "load pipeline": load_pipeline,
+    "load transformers": load_transformers,
     "hf pipeline": hf_pipeline,
     "EDS-NLP": edsnlp,
     "SpanMarker": span_marker,

@@ -71,6 +71,7 @@ split_sentences = true
 detection_size = 100
 classification_size = 100
 mixed_precision = false
+gradient_checkpointing = false
 
 [mslm.masking]
 @misc = "spacy_mslm.JointMasking.v1"

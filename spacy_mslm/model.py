@@ -24,6 +24,7 @@ def build_mslm_v1(
     detection_size: int = 100,
     classification_size: int = 100,
     mixed_precision: bool = False,
+    gradient_checkpointing: bool = False,
 ) -> MSLMModel:
     """`spacy_mslm.MSLM.v1`. The checkpoint is read at initialisation; a saved pipeline brings its
     own encoder and never asks for it again.
@@ -37,6 +38,8 @@ def build_mslm_v1(
     detection_size, classification_size: k and d, the sizes of the trainable vectors W_ed (eq. 7)
         and W_ec (eq. 10).
     mixed_precision: half precision, on a GPU.
+    gradient_checkpointing: in training, compute the layers again on the way back instead of keeping
+        what they need for it: less memory, a third more time.
     """
     if window <= 2 * context:
         raise ValueError(Errors.M001.format(size=window, context=context))
@@ -55,7 +58,7 @@ def build_mslm_v1(
             "dropout_rate": 0.0,
             "resize_output": resize,
         },
-        shims=[MSLMShim(mixed_precision)],
+        shims=[MSLMShim(mixed_precision, gradient_checkpointing)],
     )
 
 

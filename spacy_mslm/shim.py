@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, cast
 
 import safetensors.torch
@@ -40,13 +41,15 @@ ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
 class MSLMShim(Shim):
     """Holds the network and its wordpieces; both are None until initialised or loaded.
 
-    The network is in evaluation mode at all times but within the forward pass of an update.
+    The network is in evaluation mode at all times but within the forward pass of an update, and the
+    backward pass where that computes layers again.
     """
 
-    def __init__(self, mixed_precision: bool = False) -> None:
+    def __init__(self, mixed_precision: bool = False, gradient_checkpointing: bool = False) -> None:
         super().__init__(None)
         self._wordpieces: Wordpieces | None = None
         self._mixed_precision = mixed_precision
+        self._gradient_checkpointing = gradient_checkpointing
         self._scaler = PyTorchGradScaler()
         self._training = threading.Lock()
         self._pid = os.getpid()
@@ -73,6 +76,8 @@ class MSLMShim(Shim):
         return isinstance(self.network.lm, OnnxEncoder)
 
     def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
+        if self._gradient_checkpointing and not isinstance(network.lm, OnnxEncoder):
+            network.lm.gradient_checkpointing_enable({"use_reentrant": False})
         self._model = network.to(get_torch_default_device()).eval()
         self._wordpieces = wordpieces
 
@@ -101,14 +106,9 @@ class MSLMShim(Shim):
         network = self.network
         if self.is_optimised:
             raise ValueError(Errors.M026)
-        with self._training:
-            network.train()
+        with self._in_training(), self._autocast():
             network.dropout.p = dropout
-            try:
-                with self._autocast():
-                    outputs = network(batch)
-            finally:
-                network.eval()
+            outputs = network(batch)
 
         def backprop(gradients: HeadOutputs) -> None:
             pairs = [
@@ -118,15 +118,26 @@ class MSLMShim(Shim):
             ]
             if pairs:
                 tensors, grads = zip(*pairs, strict=True)
-                torch.autograd.backward(tensors, self._scaler.scale(grads))
+                again = self._in_training() if self._gradient_checkpointing else nullcontext()
+                with again:
+                    torch.autograd.backward(tensors, self._scaler.scale(grads))
 
         return outputs, backprop
+
+    @contextlib.contextmanager
+    def _in_training(self) -> Iterator[None]:
+        with self._training:
+            self.network.train()
+            try:
+                yield
+            finally:
+                self.network.eval()
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         """Half precision on a GPU that was asked for it: bfloat16 where the GPU has it, else
         float16 with loss scaling. On a CPU the setting does nothing."""
         if not (self._mixed_precision and self.network.device.type == "cuda"):
-            return contextlib.nullcontext()
+            return nullcontext()
         if torch.cuda.is_bf16_supported(including_emulation=False):
             return torch.autocast("cuda", dtype=torch.bfloat16)
         if not self._scaler._enabled:

@@ -35,6 +35,21 @@ def gradients(nlp: Language, **kwargs: float) -> dict[str, torch.Tensor]:
     return {n: p.grad.clone() for n, p in network.named_parameters() if p.grad is not None}
 
 
+def test_gradient_checkpointing_changes_no_gradient(make_nlp):
+    """Layers that are computed again have the dropout that they had."""
+    expected = gradients(make_nlp(), drop=0.1)
+    nlp = make_nlp(model={"gradient_checkpointing": True})
+    network = shim_of(nlp.get_pipe("mslm").model).network
+    calls = []
+    layer = network.lm.base_model.encoder.layer[0]
+    layer.attention.register_forward_hook(lambda *args: calls.append(args))
+    found = gradients(nlp, drop=0.1)
+    assert len(calls) == 2 and not network.training
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[name])
+
+
 def entities(docs) -> list[list[tuple[int, int, str]]]:
     return [[(e.start_char, e.end_char, e.label_) for e in doc.ents] for doc in docs]
 

@@ -1,0 +1,86 @@
+"""Does cost grow straight with the length of a document and the size of a corpus, and memory not?
+
+Every point is a process of its own: what it has had at most is its memory.
+"""
+
+import json
+import statistics
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from wasabi import msg
+
+from .machine import describe_machine
+from .speed import RESULTS, ROOT
+from .systems import Worker
+
+LENGTHS = (10, 100, 1000, 10_000, 100_000)  # words of a document
+SIZES = (1000, 4000, 16_000)  # sentences of a corpus
+WORDS = 10_000  # of shorter documents there are as many as have so many words
+
+
+def scale(
+    model: Annotated[str, typer.Argument(help="A trained pipeline of ours")],
+    shared: Annotated[Path, typer.Option(help="Folder with notes/")] = ROOT / "../shared",
+    output: Annotated[Path, typer.Option(help="Where texts go")] = ROOT / "training/scale",
+    rounds: Annotated[int, typer.Option(help="Of each point")] = 3,
+    longest: Annotated[int, typer.Option(help="Of the documents, in words")] = LENGTHS[-1],
+    results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
+) -> None:
+    """Words/s and memory at documents of 10 to 100,000 words and corpora of growing size."""
+    from .scale_plot import draw_scale
+
+    output = output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    lines = (shared / "notes/notes.jsonl").read_text(encoding="utf8").splitlines()
+    words = [word for line in lines for word in json.loads(line)["text"].split()]
+    lengths = [n for n in LENGTHS if n <= longest]
+    points = {("words", n): _documents(words, n, max(1, WORDS // n)) for n in lengths}
+    points |= {("documents", n): _documents(words, 10, n) for n in SIZES}
+    found: dict[tuple[str, int], list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for key, texts in points.items():
+            path = output / "texts.json"
+            path.write_text(json.dumps(texts), encoding="utf8")
+            found.setdefault(key, []).append(_run(model, path))
+    rows = []
+    for (axis, n), runs in found.items():
+        count = sum(len(text.split()) for text in points[axis, n])
+        rate = count / statistics.median(run["seconds"] for run in runs)
+        mb = statistics.median(run["mb"] for run in runs)
+        rows.append({"axis": axis, "n": n, "words_per_second": rate, "mb": mb})
+    record = {"machine": describe_machine(), "rounds": rounds, "rows": rows}
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "scale.json").write_text(json.dumps(record, indent=2) + "\n")
+    draw_scale(record, results / "scale.png")
+    table = [
+        (
+            f"documents of {row['n']:,} words"
+            if row["axis"] == "words"
+            else f"{row['n']:,} documents of 10 words",
+            f"{row['words_per_second']:,.0f}",
+            f"{row['mb']:,.0f}",
+        )
+        for row in rows
+    ]
+    header = ("", "words/s", "MB above the loaded model")
+    msg.table(table, header=header, divider=True, aligns=("l", "r", "r"))
+
+
+def _documents(words: list[str], length: int, number: int) -> list[str]:
+    source = cycle(words)
+    return [" ".join(islice(source, length)) for _ in range(number)]
+
+
+def _run(model: str, texts: Path) -> dict[str, float]:
+    """Seconds, and the memory above that of the loaded pipeline, of a stream that is thrown away.
+
+    The same texts twice, and the second time counts: words are new once.
+    """
+    worker = Worker("spacy pipeline", {"model": model})
+    first = worker({"texts": str(texts)})
+    second = worker({"texts": str(texts)})
+    worker.close()
+    return {"seconds": second["seconds"], "mb": first["mb"] - worker.loaded_mb}
