@@ -76,6 +76,7 @@ EXTRAS = {
     "cuda12x": ["cupy-cuda12x>=13.0"],
 }
 EXTRAS["dev"] = [
+    "accelerate>=0.26",  # the Trainer of transformers, a peer of `python -m benchmarks train`
     "build",
     "hypothesis>=6.100",
     "matplotlib>=3.8",

@@ -197,7 +197,7 @@ def hf_pipeline(model: str, batch_size: int = 16) -> Answer:
         stride=64,  # else what is beyond 512 pieces would be cut off
         device="cpu",
     )
-    return _timed(lambda texts: list(classify(iter(texts))))
+    return _timed(lambda texts: classify(texts))
 
 
 def edsnlp(encoder: str) -> Answer:
