@@ -14,11 +14,12 @@ Text without such runs gets exactly spaCy's tokens.
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from spacy.language import Language, create_tokenizer
+from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
+from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 
 from .errors import Warnings
 
@@ -65,6 +66,13 @@ class MSLMTokenizer(Tokenizer):
         pieces = _pieces(_SURROGATE.sub(REPLACEMENT, text))
         return [pair for piece in pieces for pair in super(MSLMTokenizer, self).explain(piece)]
 
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLMTokenizer":
+        """As of spaCy, but what is here already is not taken in again: rules are added one by one,
+        which takes longer than to load a small encoder."""
+        if bytes_data != self.to_bytes(exclude=exclude):
+            super().from_bytes(bytes_data, exclude=exclude)
+        return self
+
     def _join(self, parts: list[Doc]) -> Doc:
         """One Doc of the tokens of all the parts."""
         tokens = [token for part in parts for token in part]
@@ -90,15 +98,16 @@ def make_tokenizer(max_length: int = 10_000_000) -> Callable[[Language], MSLMTok
 
     def create(nlp: Language) -> MSLMTokenizer:
         nlp.max_length = max_length
-        rules = create_tokenizer()(nlp)
+        defaults = nlp.Defaults
+        prefixes, suffixes, infixes = defaults.prefixes, defaults.suffixes, defaults.infixes
         return MSLMTokenizer(
             nlp.vocab,
-            rules=rules.rules,
-            prefix_search=rules.prefix_search,
-            suffix_search=rules.suffix_search,
-            infix_finditer=rules.infix_finditer,
-            token_match=rules.token_match,
-            url_match=rules.url_match,
+            rules=defaults.tokenizer_exceptions,
+            prefix_search=compile_prefix_regex(prefixes).search if prefixes else None,
+            suffix_search=compile_suffix_regex(suffixes).search if suffixes else None,
+            infix_finditer=compile_infix_regex(infixes).finditer if infixes else None,
+            token_match=defaults.token_match,
+            url_match=defaults.url_match,
         )
 
     return create
