@@ -7,7 +7,9 @@ from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
 from .strategies import strategies, strategies_report
+from .weak_annotators import weak_annotators
 from .weak_labels import weak_labels
+from .weak_training import weak_training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command("accuracy")(accuracy)
@@ -17,7 +19,9 @@ app.command("long-text")(long_text)
 app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
+app.command("weak-annotators")(weak_annotators)
 app.command("weak-labels")(weak_labels)
+app.command("weak-training")(weak_training)
 
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")
