@@ -8,7 +8,7 @@ from .masking_cost import masking_cost
 from .reference import reference, report
 from .strategies import strategies, strategies_report
 from .weak_annotators import weak_annotators
-from .weak_labels import weak_labels
+from .weak_labels import weak_kills, weak_labels
 from .weak_training import weak_training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -20,6 +20,7 @@ app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
 app.command("weak-annotators")(weak_annotators)
+app.command("weak-kills")(weak_kills)
 app.command("weak-labels")(weak_labels)
 app.command("weak-training")(weak_training)
 
