@@ -282,12 +282,14 @@ def test_an_annotator_that_always_fails_stops_the_work(demo, tmp_path):
 
 
 def test_a_note_of_two_million_characters(demo, tmp_path):
-    text = "He has asthma and fever. " * 80_000
+    text = "He has asthma and fever, [**Fever Clinic**]. " * 45_000
     (tmp_path / "notes.jsonl").write_text(json.dumps({"id": "long", "text": text}) + "\n")
     notes = {"paths.notes": tmp_path / "notes.jsonl"}
     settings, _ = read_settings(CONFIG, overrides(demo, tmp_path, **notes))
     stats = label_notes(settings, tmp_path / "weak")
-    assert sum(split["mentions"] for split in stats["splits"].values()) == 160_000
+    assert sum(split["mentions"] for split in stats["splits"].values()) == 90_000
+    left_out = stats["annotators"]["terminology"]["left_out"]
+    assert left_out == {"in a mark of de-identification": 45_000}
 
 
 def test_bad_input_is_told_and_leaves_nothing_half_done(demo, tmp_path):
