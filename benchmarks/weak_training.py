@@ -53,7 +53,7 @@ def weak_training(
     folder: Annotated[Path, typer.Option(help="Where notes, corpora and models go")] = ROOT
     / "training"
     / "weak",
-    seeds: Annotated[int, typer.Option(help="Trainings of each kind")] = 2,
+    seeds: Annotated[int, typer.Option(help="Trainings of each kind")] = 4,
     results: Annotated[Path, typer.Option(help="JSON lines for the figures")] = RESULTS,
 ) -> None:
     """Label the demo's notes, train on them in each way, write and print EM and F1."""
