@@ -55,9 +55,10 @@ def weak_labels(
         loading = _load_million(folder, terms) if million else {}
     result = {"jobs": jobs, "start_seconds": start, "sizes": rows, "million_terms": loading}
     output.write_text(json.dumps(result, indent=2) + "\n")
-    table = [(r["notes"], r["seconds"], r["notes_per_second"], r["peak_mb"]) for r in rows]
-    header = ("notes", "seconds", "notes/s after the start", "peak MB")
-    msg.table(table, header=header, divider=True, aligns=tuple("rrrr"))
+    names = ("notes", "seconds", "cpu_seconds", "notes_per_second", "peak_mb")
+    header = ("notes", "seconds", "CPU", "notes/s after the start", "peak MB")
+    table = [[row[name] for name in names] for row in rows]
+    msg.table(table, header=header, divider=True, aligns=tuple("rrrrr"))
     msg.text(f"Start: {start} s; a million terms: {loading}")
 
 
@@ -72,8 +73,7 @@ def weak_kills(
     """Kill labelling again and again, with one process and with two; compare the corpora."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = _command(folder, notes, terms, size, 1)
-        seconds = _measured(command)["seconds"]
+        seconds = _measured(_command(folder, notes, terms, size, 1))["seconds"]
         expected = folder / str(size)
         rows = []
         for jobs in (1, 2):
@@ -110,18 +110,25 @@ def _command(folder: Path, notes: Path, terms: list[Path], size: int, jobs: int)
 
 
 def _measured(command: list[str]) -> dict[str, float]:
-    """Seconds and the largest memory of any process, by `time`'s own means."""
+    """Seconds, those of the processors, and the largest memory of any process, by `time`'s own
+    means."""
     code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
+        "import json, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
         "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+        "print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))"
     )
     start = time.perf_counter()
     result = subprocess.run(
         [sys.executable, "-c", code, *command], check=True, capture_output=True, text=True
     )
     seconds = time.perf_counter() - start
-    return {"seconds": round(seconds, 1), "peak_mb": round(int(result.stdout) / 1024)}
+    cpu, peak = json.loads(result.stdout)
+    return {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "peak_mb": round(peak / 1024),
+    }
 
 
 def _killed(
