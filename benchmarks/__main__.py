@@ -10,7 +10,9 @@ from .scale import scale
 from .speed import speed
 from .strategies import strategies, strategies_report
 from .train_speed import train_speed
-from .weak_labels import weak_labels
+from .weak_annotators import weak_annotators
+from .weak_labels import weak_kills, weak_labels
+from .weak_training import weak_training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command("accuracy")(accuracy)
@@ -23,7 +25,10 @@ app.command("masking-cost")(masking_cost)
 app.command("scale")(scale)
 app.command("speed")(speed)
 app.command("train")(train_speed)
+app.command("weak-annotators")(weak_annotators)
+app.command("weak-kills")(weak_kills)
 app.command("weak-labels")(weak_labels)
+app.command("weak-training")(weak_training)
 
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")

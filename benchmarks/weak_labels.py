@@ -1,63 +1,94 @@
-"""Weak supervision of notes: notes a second, peak memory as notes grow, the loading of terms, and
-whether a run that is killed at random moments ends with the same corpus."""
+"""Weak supervision of notes: notes a second and peak memory as notes grow, the loading of terms,
+and whether runs that are killed at random moments end with the same corpus."""
 
 import hashlib
 import json
 import random
-import signal
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import spacy
 import typer
+from spacy.tokens import DocBin
 from wasabi import msg
 
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "weak_labels.json"
+RESULTS = Path(__file__).parent / "results"
 # Our labels for the types of the shared terms.
 CLUSTERS = """\
 Disease: {disease: , icd10cm_dx: }
-Symptom: {sign_symptom: , symptom: , phenotypic_abnormality: , pathologic_condition_sign: }
+Symptom: {sign_symptom: , symptom: , phenotypic_abnormality: , pathologic_condition_sign: ,
+  icd10cm_R: , mental_disorder: }
 Treatment: {drug: , pharmaceutical_class: }
 """
+NotesPath = Annotated[Path, typer.Argument(help="Notes, JSON lines")]
+TermPaths = Annotated[list[Path], typer.Argument(help="Tables of terms")]
 
 
 def weak_labels(
-    notes: Annotated[Path, typer.Argument(help="Notes, JSON lines")],
-    terms: Annotated[list[Path], typer.Argument(help="Tables of terms")],
-    sizes: Annotated[str, typer.Option(help="Numbers of notes; files are repeated")] = "1000,20000",
+    notes: NotesPath,
+    terms: TermPaths,
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of notes; files are repeated")
+    ] = "1000,5000,20000",
     jobs: Annotated[int, typer.Option(help="Processes")] = 1,
-    kills: Annotated[int, typer.Option(help="Kill -9 at so many random moments")] = 20,
     million: Annotated[bool, typer.Option(help="Load a million terms, too")] = True,
-    output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS,
+    output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS
+    / "weak_labels.json",
 ) -> None:
-    """Label notes of several numbers, then 1,000 with kills; write and print the figures."""
+    """Label notes of several numbers; write and print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "types.yml").write_text(CLUSTERS)
-        rows = [
-            {"notes": size, **_measured(_command(folder, notes, terms, size, jobs))}
-            for size in map(int, sizes.split(","))
-        ]
-        for row in rows:
-            row["notes_per_second"] = round(row["notes"] / row["seconds"], 1)
-        killed = _killed(folder, _command(folder, notes, terms, 1000, jobs), kills) if kills else {}
+        # What it takes before the first note: imports, and the terms.
+        start = _measured(_command(folder, notes, terms, 1, 1))["seconds"]
+        rows = []
+        for size in map(int, sizes.split(",")):
+            row = _measured(_command(folder, notes, terms, size, jobs))
+            rate = round(size / max(row["seconds"] - start, 0.1), 1)
+            rows.append({"notes": size, **row, "notes_per_second": rate})
+            shutil.rmtree(folder / str(size))
         loading = _load_million(folder, terms) if million else {}
-    result = {"jobs": jobs, "sizes": rows, "kills": killed, "million_terms": loading}
+    result = {"jobs": jobs, "start_seconds": start, "sizes": rows, "million_terms": loading}
     output.write_text(json.dumps(result, indent=2) + "\n")
-    table = [(r["notes"], r["seconds"], r["notes_per_second"], r["peak_mb"]) for r in rows]
-    msg.table(
-        table, header=("notes", "seconds", "notes/s", "peak MB"), divider=True, aligns=tuple("rrrr")
-    )
-    msg.text(f"Killed: {killed}; a million terms: {loading}")
+    names = ("notes", "seconds", "cpu_seconds", "notes_per_second", "peak_mb")
+    header = ("notes", "seconds", "CPU", "notes/s after the start", "peak MB")
+    table = [[row[name] for name in names] for row in rows]
+    msg.table(table, header=header, divider=True, aligns=tuple("rrrrr"))
+    msg.text(f"Start: {start} s; a million terms: {loading}")
+
+
+def weak_kills(
+    notes: NotesPath,
+    terms: TermPaths,
+    size: Annotated[int, typer.Option(help="Number of notes")] = 1000,
+    kills: Annotated[int, typer.Option(help="Kill -9 at so many random moments")] = 20,
+    output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS
+    / "weak_kills.json",
+) -> None:
+    """Kill labelling again and again, with one process and with two; compare the corpora."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        seconds = _measured(_command(folder, notes, terms, size, 1))["seconds"]
+        expected = folder / str(size)
+        rows = []
+        for jobs in (1, 2):
+            command = _command(folder, notes, terms, size, jobs)
+            row = _killed(command, folder / "killed", _digests(expected), kills, seconds)
+            rows.append({"jobs": jobs, "notes": size, **row})
+        result = {"each_note_once": _has_each_note_once(expected, size), "runs": rows}
+    output.write_text(json.dumps(result, indent=2) + "\n")
+    msg.text(str(result))
 
 
 def _command(folder: Path, notes: Path, terms: list[Path], size: int, jobs: int) -> list[str]:
     """Labels into `folder/SIZE`; the notes are repeated until there are enough."""
     path = folder / f"{size}.jsonl"
+    (folder / "types.yml").write_text(CLUSTERS)
     if not path.exists():
         lines = notes.read_text(encoding="utf8").splitlines()
         with path.open("w", encoding="utf8") as file:
@@ -79,40 +110,64 @@ def _command(folder: Path, notes: Path, terms: list[Path], size: int, jobs: int)
 
 
 def _measured(command: list[str]) -> dict[str, float]:
-    """Seconds and the largest memory of any process, by `time`'s own means."""
+    """Seconds, those of the processors, and the largest memory of any process, by `time`'s own
+    means."""
     code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
+        "import json, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
         "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+        "print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))"
     )
     start = time.perf_counter()
     result = subprocess.run(
         [sys.executable, "-c", code, *command], check=True, capture_output=True, text=True
     )
     seconds = time.perf_counter() - start
-    return {"seconds": round(seconds, 1), "peak_mb": round(int(result.stdout) / 1024)}
+    cpu, peak = json.loads(result.stdout)
+    return {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "peak_mb": round(peak / 1024),
+    }
 
 
-def _killed(folder: Path, command: list[str], kills: int) -> dict[str, object]:
-    """The corpus of an uninterrupted run must come out of one that is killed and started again."""
-    output = Path(command[command.index("--paths.output") + 1])
-    if not output.exists():
-        _measured(command)
-    expected = _digests(output)
-    again = folder / "killed"
-    command = [str(again) if part == str(output) else part for part in command]
+def _killed(
+    command: list[str], output: Path, expected: dict[str, str], kills: int, seconds: float
+) -> dict[str, Any]:
+    """Until it was killed often enough: a corpus that is finished before is compared, too, and
+    begun anew.
+
+    seconds: that a run takes which nobody kills.
+    """
+    command[command.index("--paths.output") + 1] = str(output)
     generator = random.Random(0)
-    done = 0
-    for _ in range(kills):
+    done = same = corpora = 0
+    while done < kills or output.exists():
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(timeout=generator.uniform(1, 12))
+            wait = generator.uniform(0, seconds) if done < kills else None
+            if process.wait(timeout=wait):
+                raise RuntimeError(f"Labelling has failed: {' '.join(command)}")
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
             done += 1
-    _measured(command)
-    return {"kills": done, "same_corpus": _digests(again) == expected}
+            continue
+        corpora += 1
+        same += _digests(output) == expected
+        shutil.rmtree(output)
+    return {"kills": done, "corpora": corpora, "same_corpora": same}
+
+
+def _has_each_note_once(folder: Path, size: int) -> bool:
+    """Sentences have the ids of their notes and a number, in their order."""
+    vocab = spacy.blank("en").vocab
+    seen = []
+    for path in sorted(folder.rglob("*.spacy")):
+        for doc in DocBin().from_disk(path).get_docs(vocab):
+            seen.append(doc.user_data["id"])
+    notes = {id_.rpartition(":")[0] for id_ in seen}
+    return len(set(seen)) == len(seen) and notes == {str(i) for i in range(size)}
 
 
 def _digests(folder: Path) -> dict[str, str]:

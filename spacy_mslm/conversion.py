@@ -132,8 +132,10 @@ def convert(
         add_statistics(conversion, set_name or output_path.resolve().name, tokenizer)
         data = json.dumps(conversion.statistics, indent=2, ensure_ascii=False) + "\n"
         files[output_path / STATISTICS] = data.encode("utf8")
+    # What only its owner can read, as a weakly labelled corpus, stays so.
+    mode = 0o666 if input_path.stat().st_mode & 0o077 else 0o600
     try:
-        replace_files(files)
+        replace_files(files, mode)
     except OSError as err:
         raise OSError(Errors.M168.format(path=err.filename, reason=err.strerror)) from None
     conversion.written = list(files)

@@ -22,7 +22,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
         file.write(data)
 
 
-def replace_files(contents: dict[Path, bytes]) -> None:
+def replace_files(contents: dict[Path, bytes], mode: int = 0o666) -> None:
     """Write files, and their folders where they are missing: all of them under temporary names,
     then all are renamed. Where one cannot be written the old files stay, and nothing is left."""
     made: list[Path] = []
@@ -32,7 +32,7 @@ def replace_files(contents: dict[Path, bytes]) -> None:
                 missing = [f for f in (path.parent, *path.parent.parents) if not f.exists()]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 made += reversed(missing)
-                file = stack.enter_context(replaced_file(path))
+                file = stack.enter_context(replaced_file(path, mode))
                 file.write(data)
                 _flush(file)
     except BaseException:

@@ -121,14 +121,26 @@ def test_scale(trained, tmp_path):
     assert (tmp_path / "scale.png").stat().st_size > 5000
 
 
-def test_weak_labels_on_a_few_notes(tmp_path):
+@pytest.fixture
+def notes_and_terms(tmp_path):
     (tmp_path / "notes.jsonl").write_text('{"text": "No asthma."}\n{"text": "Given aspirin."}\n')
     terms = "term\tid\tsemantic_type\nasthma\tC1\tdisease\naspirin\tC2\tdrug\n"
     (tmp_path / "terms.tsv").write_text(terms)
-    arguments = [str(tmp_path / "notes.jsonl"), str(tmp_path / "terms.tsv"), "--sizes", "5,10"]
-    options = ["--kills", "0", "--no-million", "--output", str(tmp_path / "figures.json")]
-    table = run("weak-labels", *arguments, *options)
-    assert "notes/s" in table
+    return [str(tmp_path / "notes.jsonl"), str(tmp_path / "terms.tsv")]
+
+
+def test_weak_labels_on_a_few_notes(notes_and_terms, tmp_path):
+    options = ["--sizes", "5,10", "--no-million", "--output", str(tmp_path / "figures.json")]
+    assert "notes/s" in run("weak-labels", *notes_and_terms, *options)
     rows = json.loads((tmp_path / "figures.json").read_text())["sizes"]
     assert [row["notes"] for row in rows] == [5, 10]
     assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)
+
+
+def test_weak_kills_on_a_few_notes(notes_and_terms, tmp_path):
+    options = ["--size", "150", "--kills", "1", "--output", str(tmp_path / "figures.json")]
+    run("weak-kills", *notes_and_terms, *options)
+    result = json.loads((tmp_path / "figures.json").read_text())
+    assert result["each_note_once"]
+    assert [row["kills"] for row in result["runs"]] == [1, 1]
+    assert all(row["same_corpora"] == row["corpora"] > 0 for row in result["runs"])

@@ -72,6 +72,8 @@ def kinds(text: str) -> list[str]:
         ("no {fever}\n- {asthma}", ["negated", ""]),
         ("no {fever}\nAssessment: {asthma}", ["negated", ""]),
         ("No {fever},\n{cough} or {chills}", ["negated"] * 3),
+        ("No {fever} today.urology, {kidney stone}", ["negated", ""]),
+        ("He had no {aspirin} left, so we wrote for {Plavix}.", ["negated", ""]),
         # The cue behind, which does not reach far.
         ("{PE} was ruled out.", ["negated"]),
         ("{Effusion} is not seen.", ["negated"]),
@@ -86,6 +88,10 @@ def kinds(text: str) -> list[str]:
         ("Gram negative {sepsis}.", [""]),
         ("Cannot rule out {pneumonia}.", [""]),
         ("No change and no {effusion}.", ["negated"]),
+        ("She is not feeling well, {nausea}, no {fever}.", ["", "negated"]),
+        ("Not clear whether it is {gout}; not responsive to {aspirin}.", ["", ""]),
+        ("No {infection} since he has been on {Proscar}.", ["negated", ""]),
+        ("She can no longer bend and her {back pain} is severe.", [""]),
         ("No increase without {effusion}.", ["negated"]),  # negspacy: not negated
         ("Risks include, but are not limited to, {infection}.", ["hypothetical"]),
         ("{Sleep apnea} versus {asthma}.", ["", ""]),
@@ -96,6 +102,11 @@ def kinds(text: str) -> list[str]:
         ("R/o {MI}.", ["hypothetical"]),
         ("Monitor for {bleeding}.", ["hypothetical"]),
         ("Oxycodone prn {pain}.", ["hypothetical"]),
+        ("Tylenol as needed for {pain} or {fever}, {aspirin} daily.", [*["hypothetical"] * 2, ""]),
+        ("{Norco} q.4h. p.r.n., {atenolol} 50 mg daily.", ["", ""]),
+        ("Atarax p.r.n. and {Elocon} daily. {Drug} screen positive.", ["", ""]),
+        ("A man with signs and symptoms of {gout}.", [""]),
+        ("Watch for signs and symptoms of {gout}.", ["hypothetical"]),
         ("{Seizure} precautions.", ["hypothetical"]),
         ("She does not know if it is {gout}.", ["negated"]),
         # The family's.
@@ -106,6 +117,11 @@ def kinds(text: str) -> list[str]:
         ("Mother's {asthma} is mild; patient has {gout}.", ["family", ""]),
         ("Mother reports {fever}.", [""]),
         ("Mother denies {fever}.", ["negated"]),
+        ("Parents were told to use {aspirin}.", [""]),
+        ("Mother and baby are well after {preeclampsia}.", [""]),
+        ("A family history of {gout} and a personal history of {asthma}.", ["family", ""]),
+        ("Family History: {Gout} Social History: {alcoholism}", ["family", ""]),
+        ("FHX: {Gout} in his family.SHX: {alcoholism}.", ["family", ""]),
         ("{Fever} according to the patient's daughter, with {cough}.", ["", ""]),
         ("Family History:\nMother: {asthma}\n{Stroke}\nSocial History: {alcoholism}", [
             "family", "family", ""
@@ -118,6 +134,8 @@ def kinds(text: str) -> list[str]:
         ("{Diabetes}: ____", ["template"]),
         ("{Diabetes}: ___\n", ["template"]),
         ("{Pneumonia}: ___ started vancomycin", [""]),  # MIMIC-IV's mark of a removed date
+        ("{Diabetes} ____  {Asthma} ____", ["template"] * 2),
+        ("{Contusion} ______ of the femoral condyle.", [""]),  # what was not understood
         ("{Diabetes} (Y/N)", ["template"]),
         ("{Diabetes}: yes / no", ["template"]),
         ("{Diabetes}? [ ] yes [ ] no", ["template"]),
@@ -199,13 +217,13 @@ def test_every_phrase_of_the_table_is_found() -> None:
     data = json.loads((files("spacy_mslm") / "data/context.json").read_text("utf8"))
     context = Context()
     for kind in ("negated", "hypothetical", "family"):
-        for role in ("before", "after", "stop"):
-            phrases = data[kind][role]
+        for role in ("before", "after", "next", "stop"):
+            phrases = data[kind].get(role, [])
             assert len(set(phrases)) == len(phrases) and phrases == [p.lower() for p in phrases]
-        for role in ("before", "after"):
-            for words in _expand(data[kind][role], data["groups"]):
+        for role in ("before", "after", "next"):
+            for words in _expand(data[kind].get(role, []), data["groups"]):
                 cue = " ".join(words)
-                text = f"{cue} {{gout}}" if role == "before" else f"{{gout}} {cue}"
+                text = f"{{gout}} {cue}" if role == "after" else f"{cue} {{gout}}"
                 doc, mentions = marked(text)
                 assert context(doc, mentions)[1][kind] == 1, text
     for words in _expand(data["neutral"], data["groups"]):
@@ -234,6 +252,7 @@ def test_whatever_the_text(parts: list[str]) -> None:
     [
         "No fever, denies gout but has gout if gout. ",
         "no gout ",  # never ends
+        "prn gout ",
         "fh: gout ",
         "[ ] gout ",
         "\n ",

@@ -18,6 +18,7 @@ import spacy
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_mslm.cli.weak import read_settings
+from spacy_mslm.conversion import convert
 from spacy_mslm.weak.annotators.pipeline import PipelineAnnotator
 from spacy_mslm.weak.annotators.regex import RegexAnnotator
 from spacy_mslm.weak.clusters import UMLS_TYPES, Clusters
@@ -145,6 +146,15 @@ def test_statistics_and_card_tell_what_is_in_the_corpus(corpus):
 
 def test_files_are_the_users_only(corpus):
     for path in [corpus, *corpus.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_what_is_gathered_of_them_is_the_users_only_too(corpus, tmp_path):
+    convert(corpus, tmp_path / "gathered", set_name="weak")
+    convert(corpus / "train", tmp_path / "train.spacy")
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) == 5
+    for path in written:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
@@ -282,12 +292,14 @@ def test_an_annotator_that_always_fails_stops_the_work(demo, tmp_path):
 
 
 def test_a_note_of_two_million_characters(demo, tmp_path):
-    text = "He has asthma and fever. " * 80_000
+    text = "He has asthma and fever, [**Fever Clinic**]. " * 45_000
     (tmp_path / "notes.jsonl").write_text(json.dumps({"id": "long", "text": text}) + "\n")
     notes = {"paths.notes": tmp_path / "notes.jsonl"}
     settings, _ = read_settings(CONFIG, overrides(demo, tmp_path, **notes))
     stats = label_notes(settings, tmp_path / "weak")
-    assert sum(split["mentions"] for split in stats["splits"].values()) == 160_000
+    assert sum(split["mentions"] for split in stats["splits"].values()) == 90_000
+    left_out = stats["annotators"]["terminology"]["left_out"]
+    assert left_out == {"in a mark of de-identification": 45_000}
 
 
 def test_bad_input_is_told_and_leaves_nothing_half_done(demo, tmp_path):

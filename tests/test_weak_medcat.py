@@ -21,6 +21,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from benchmarks.weak_annotators import MAKE_PACK
 from spacy_mslm.weak.annotators.medcat import MedcatAnnotator
 from spacy_mslm.weak.concepts import Concept
 from spacy_mslm.weak.medcat_setup import (
@@ -482,19 +483,6 @@ C0022660,acute renal failure,T047
 C0035078,renal failure|kidney failure,T047
 C0004096,asthma,T047
 C0004057,aspirin,T109|T121
-"""
-MAKE_PACK = """
-import sys
-from medcat.cat import CAT
-from medcat.config import Config
-from medcat.model_creation.cdb_maker import CDBMaker
-from medcat.vocab import Vocab
-
-config = Config()
-config.general.nlp.provider = "regex"
-cdb = CDBMaker(config).prepare_csvs([sys.argv[1]])
-cat = CAT(cdb=cdb, vocab=Vocab(), config=config)
-cat.save_model_pack(sys.argv[2], pack_name="pack", only_archive=True, add_hash_to_pack_name=False)
 """
 EXPORT = """
 import json, sys

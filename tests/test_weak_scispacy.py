@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -11,11 +12,15 @@ from typing import Any
 
 import pytest
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker, read_knowledge_base
+from spacy_mslm.weak.clusters import UMLS_TYPES
 from spacy_mslm.weak.concepts import Concept
+
+ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.timeout(180)
 needs_scispacy = pytest.mark.skipif(
@@ -395,3 +400,20 @@ def test_what_to_install_is_said_where_scispacy_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
     with pytest.raises(ValueError, match=r'pip install "spacy-mslm\[weak\]"'):
         ScispacyLinker("kb.jsonl")
+
+
+@needs_scispacy
+def test_the_clusters_have_the_types_and_names_of_scispacys_tree():
+    """The tree of SPACY_MSLM_UMLS_TREE, else of scispaCy's cache or its home."""
+    from scispacy.linking_utils import DEFAULT_UMLS_TYPES_PATH
+    from scispacy.umls_semantic_type_tree import construct_umls_tree_from_tsv
+
+    path = os.environ.get("SPACY_MSLM_UMLS_TREE", DEFAULT_UMLS_TYPES_PATH)
+    try:
+        nodes = construct_umls_tree_from_tsv(path).flat_nodes
+    except OSError:  # that of requests is one, too
+        pytest.skip("scispaCy's tree cannot be reached, and SPACY_MSLM_UMLS_TREE names no file")
+    names = {node.type_id: node.full_name for node in nodes if node.type_id != "UnknownType"}
+    assert set(names) == UMLS_TYPES
+    for types in srsly.read_yaml(ROOT / "assets" / "semantic_types.yml").values():
+        assert {type_: names[type_] for type_ in types} == types

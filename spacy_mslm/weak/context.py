@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 from spacy.tokens import Doc
@@ -97,9 +98,17 @@ def _is_policy(policy: str) -> bool:
 
 # Words as cues have them, and the plus and minus signs of "(-) fever".
 _WORD = re.compile(r"[(\[][-+][)\]]|\w+(?:['/]\w+)*")
-# No scope goes beyond the end of a paragraph, an item of a list, or a heading.
-_HEADING = r"^[ \t]*(?!{relatives})[A-Z][A-Za-z /&,]{{1,40}}:|(?<!\w)[A-Z][A-Z /&]{{3,40}}:"
-_BREAK = r"\n\s*\n|\n\s*(?:[-*•]|\d+[.)])\s|{heading}"
+# No scope goes beyond the end of a paragraph, an item of a list, a heading, or a full stop after
+# which the space was forgotten.
+_HEADING = r"^[ \t]*(?!{relatives})[A-Z][A-Za-z /&,]{{1,40}}:|(?<!\w)[A-Z][A-Z /&]{{2,40}}:"
+_BREAK = r"\n\s*\n|\n\s*(?:[-*•]|\d+[.)])\s|(?<=[a-z]{{3}})\.(?=[A-Za-z]{{2}})|{heading}"
+# Headings that are such wherever in a line they are.
+_SECTION = (
+    r"(?<!\w)(?i:(?:social|medical|surgical|past) history|review of systems|allergies|medications"
+    r"|(?:physical )?exam(?:ination)?|impression|assessment|plan)\s*:"
+)
+# What ends the reach of a cue that is for the next mention only: "pain p.r.n., aspirin daily".
+_CLAUSE = re.compile(r"[,;:\n]")
 _FAMILY = re.compile(r"\b(?:family (?:medical )?(?:history|hx)|fhx?)\s*:", re.IGNORECASE)
 
 # What a cue does: (kind, field of its _Scopes).
@@ -108,16 +117,21 @@ _Roles = list[tuple[str, str]]
 
 class _Scopes(NamedTuple):
     """Of one kind in a sentence, as sorted offsets: the ends of cues for what is behind them, the
-    starts of cues for what is before them, and what neither reaches over."""
+    starts of cues for what is before them, what neither reaches over; and from where to where the
+    cues reach that are for what comes next only."""
 
     before: list[int]
     after: list[int]
     stop: list[int]
+    next: list[tuple[int, int]]
 
     def hold(self, start: int, end: int) -> bool:
         """Whether a cue reaches the characters `start:end`."""
         cue, stop = bisect_right(self.before, start), bisect_right(self.stop, start)
         if cue and (not stop or self.before[cue - 1] > self.stop[stop - 1]):
+            return True
+        cue = bisect_right(self.next, start, key=itemgetter(0))
+        if cue and start < self.next[cue - 1][1]:
             return True
         cue, stop = bisect_left(self.after, end), bisect_left(self.stop, end)
         limit = min([end + REACH, *self.stop[stop : stop + 1]])
@@ -136,15 +150,15 @@ class _Rules:
             roles[phrase] = []
         for phrase in _expand(data["stop"], groups):
             roles[phrase] += [(kind, "stop") for kind in cued]
-        for kind, role in product(cued, ("before", "after", "stop")):
-            for phrase in _expand(data[kind][role], groups):
+        for kind, role in product(cued, _Scopes._fields):
+            for phrase in _expand(data[kind].get(role, ()), groups):
                 roles[phrase].append((kind, role))
         # First word -> the cues that begin with it, the longest first.
         self._cues: dict[str, list[tuple[tuple[str, ...], _Roles]]] = defaultdict(list)
         for phrase in sorted(roles, key=len, reverse=True):
             self._cues[phrase[0]].append((phrase, roles[phrase]))
         relatives = "|".join(rf"(?i:{name})\b" for name in groups["relative"])
-        heading = _HEADING.format(relatives=relatives)
+        heading = f"{_HEADING.format(relatives=relatives)}|{_SECTION}"
         self._heading = re.compile(rf"\n\s*\n|{heading}", re.MULTILINE)
         self._break = re.compile(_BREAK.format(heading=heading), re.MULTILINE)
         self._kinds = cued
@@ -177,11 +191,17 @@ class _Rules:
             yield [kind for kind in KINDS if kind in kinds]
 
     def _scopes(self, text: str, begin: int, end: int) -> dict[str, _Scopes]:
-        scopes = {kind: _Scopes([], [], []) for kind in self._kinds}
+        scopes = {kind: _Scopes([], [], [], []) for kind in self._kinds}
         for first, last, roles in self._find(text[begin:end]):
             for kind, role in roles:
-                place = last if role == "before" else first
-                getattr(scopes[kind], role).append(begin + place)
+                if role == "next":
+                    limit = min(begin + last + REACH, end)
+                    clause = _CLAUSE.search(text, begin + last, limit)
+                    reach = (begin + last, clause.start() if clause else limit)
+                    scopes[kind].next.append(reach)
+                else:
+                    place = last if role == "before" else first
+                    getattr(scopes[kind], role).append(begin + place)
         breaks = [match.start() for match in self._break.finditer(text, begin, end)]
         for scope in scopes.values():
             scope.stop[:] = sorted([*scope.stop, *breaks])
@@ -232,8 +252,11 @@ _EMPTY, _TICKED = r"(?:\[[ _]*\]|\([ _]*\)|[☐□◻])", r"(?:\[[xX✓✔]\]|\(
 _LAST_BOX = re.compile(rf"({_EMPTY})|{_TICKED}")
 # Behind a mention. "Diabetes: ____", three only at the end of a line: MIMIC-IV has ___ in place of
 # names and dates. "Diabetes: Y/N", "Diabetes (yes / no)", "Diabetes? [ ] yes [ ] no".
+# A blank in a sentence that goes on is a word that nobody understood: "fracture ____ of the hip".
 _BLANK = re.compile(
-    r"\s*(?:[:=?]\s*_+\s*$|[:=?]?\s*_{4,}|[:=?]?\s*\(?\b(?:y|yes)\s*/\s*(?:n|no)\b)", re.IGNORECASE
+    r"\s*(?:[:=?]\s*_+\s*$|[:=?]\s*_{4,}|_{4,}(?!_*\s*(?-i:[a-z]))"
+    r"|[:=?]?\s*\(?\b(?:y|yes)\s*/\s*(?:n|no)\b)",
+    re.IGNORECASE,
 )
 _CHOICE = re.compile(rf"\s*[:=?]?\s*(?:{_EMPTY}|{_TICKED})\s*(?:y|yes|n|no)\b", re.IGNORECASE)
 _TICKED_YES = re.compile(rf"{_TICKED}\s*(?:y|yes)\b", re.IGNORECASE)

@@ -1,5 +1,6 @@
 """Documents -> weak labels: annotators, clusters, aggregation, context, one after another."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -93,6 +94,7 @@ class Labeller:
     ) -> Iterator[Mention]:
         """Concepts of a cluster, in tokens; never inside of a mark of de-identification."""
         hidden = marks(doc.text)
+        ends = [end for _, end in hidden]
         for concept in concepts:
             counts[f"found/{source}"] += 1
             label = self.clusters(concept.semantic_type)
@@ -101,11 +103,18 @@ class Labeller:
                 counts[f"left out/{source}/type {concept.semantic_type} is in no cluster"] += 1
             elif span is None:
                 counts[f"left out/{source}/ends within a token"] += 1
-            elif any(concept.start < end and start < concept.end for start, end in hidden):
+            elif _is_hidden(concept, hidden, ends):
                 counts[f"left out/{source}/in a mark of de-identification"] += 1
             else:
                 id_ = concept.concept
                 yield Mention(span.start, span.end, label, id_, source, concept.score)
+
+
+def _is_hidden(concept: Concept, hidden: list[tuple[int, int]], ends: list[int]) -> bool:
+    """Whether a part of a concept is in the first mark that ends behind its start: a note may have
+    thousands of both."""
+    first = bisect_right(ends, concept.start)
+    return first < len(hidden) and hidden[first][0] < concept.end
 
 
 def set_mentions(doc: Doc, mentions: Iterable[Mention]) -> None:

@@ -1,0 +1,118 @@
+"""Every annotator on the demo's notes, each given the demo's own terms, against the truth.
+
+scispaCy gets them as a knowledge base, MedCAT as a model pack; the one must be installed here (the
+extra `weak`), the other in its own environment (`python -m spacy mslm weak medcat-setup FOLDER`).
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from wasabi import msg
+
+from spacy_mslm.cli.weak import read_settings
+from spacy_mslm.terminology import read_terms
+from spacy_mslm.weak.medcat_setup import OFFLINE, environment_python
+from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "weak_annotators.json"
+# For MedCAT's Python: a table of concepts, the folder for the pack. The tokenizer is MedCAT's own,
+# and nothing is learnt: what it finds are the names.
+MAKE_PACK = """
+import sys
+from medcat.cat import CAT
+from medcat.config import Config
+from medcat.model_creation.cdb_maker import CDBMaker
+from medcat.vocab import Vocab
+
+config = Config()
+config.general.nlp.provider = "regex"
+cdb = CDBMaker(config).prepare_csvs([sys.argv[1]])
+cat = CAT(cdb=cdb, vocab=Vocab(), config=config)
+cat.save_model_pack(sys.argv[2], pack_name="pack", only_archive=True, add_hash_to_pack_name=False)
+"""
+
+
+def weak_annotators(
+    medcat: Annotated[Path, typer.Argument(help="The environment that medcat-setup has made")],
+    output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS,
+) -> None:
+    """Score all annotators and their vote on the demo's notes; write and print P, R and F."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _python("scripts/demo_notes.py", str(folder))
+        _python("-m", "spacy", "mslm", "convert", f"{folder}/truth.jsonl", f"{folder}/truth.spacy")
+        settings = _settings(folder)
+        settings["annotators"] |= {
+            "scispacy": {
+                "@misc": "spacy_mslm.scispacy_linker.v1",
+                "kb": write_knowledge_base(folder),
+            },
+            "medcat": {
+                "@misc": "spacy_mslm.medcat.v1",
+                "model": make_pack(folder, medcat),
+                "environment": str(medcat),
+            },
+        }
+        scores = score_labels(settings, folder / "truth.spacy")
+    told = {
+        source: {
+            label: [round(100 * x, 1) for x in (score.precision, score.recall, score.fscore)]
+            for label, score in sorted(found.items(), key=lambda item: (item[0] != ALL, item[0]))
+        }
+        for source, found in scores.items()
+    }
+    output.write_text(json.dumps(told, indent=2) + "\n")
+    labels = list(told[VOTE])
+    rows = [
+        (source, *(" / ".join(map(str, found.get(label, ()))) for label in labels))
+        for source, found in told.items()
+    ]
+    msg.table(rows, header=("P / R / F", *labels), divider=True)
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    paths = {
+        "notes": folder / "notes.csv",
+        "terms": folder / "terms.tsv",
+        "patterns": folder / "patterns.tsv",
+        "clusters": ROOT / "assets" / "semantic_types.yml",
+    }
+    overrides = [text for key, path in paths.items() for text in (f"--paths.{key}", str(path))]
+    return read_settings(ROOT / "configs" / "weak.cfg", overrides)[0]
+
+
+def write_knowledge_base(folder: Path) -> str:
+    """The terms in scispaCy's JSONL form."""
+    path = folder / "kb.jsonl"
+    with path.open("w", encoding="utf8") as file:
+        for name, concept, semantic_type in read_terms(folder / "terms.tsv"):
+            names = {"canonical_name": name, "aliases": []}
+            record = {"concept_id": concept, **names, "types": [semantic_type]}
+            file.write(json.dumps({**record, "definition": None}) + "\n")
+    return str(path)
+
+
+def make_pack(folder: Path, environment: Path) -> str:
+    """The terms as a model pack of MedCAT."""
+    table = folder / "concepts.csv"
+    with table.open("w", encoding="utf8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("cui", "name", "type_ids"))
+        for name, concept, semantic_type in read_terms(folder / "terms.tsv"):
+            writer.writerow((concept, name, semantic_type))
+    python = str(environment_python(environment).absolute())
+    command = [python, "-I", "-c", MAKE_PACK, str(table), str(folder)]
+    subprocess.run(command, check=True, env={**os.environ, **OFFLINE})
+    return str(folder / "pack.zip")
+
+
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,141 @@
+"""Training on weak labels: plain fine-tuning against MSLM, on the demo's notes.
+
+The demo's own notes, terms and patterns; the labels of train and dev are the weak ones, as nobody
+has others. The notes of the test set are scored twice: against weak labels of theirs, and against
+what the generator has really written. What is there already is not done again.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Annotated, Any
+
+import typer
+from wasabi import msg
+
+from spacy_mslm.cli.weak import read_settings
+from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
+
+ROOT = Path(__file__).parents[1]
+CONFIG = ROOT / "configs" / "weak.cfg"
+RESULTS = Path(__file__).parent / "results" / "weak_training.jsonl"
+# The paper's rates for weakly labelled notes (Table 13).
+RATES = ["--vars.elm_rate", "0.5", "--vars.blm_rate", "0.075"]
+# As in project.yml: for an encoder that is small and hardly pretrained.
+ENCODER = [
+    *("--vars.size", "tiny", "--vars.vocab_size", "1000", "--pretraining.steps", "1000"),
+    *("--pretraining.length", "64", "--pretraining.optimizer.learn_rate.rate", "0.002"),
+]
+TRAINING = [
+    *("--training.max_steps", "300", "--training.eval_frequency", "100"),
+    *("--training.optimizer.learn_rate.rate", "0.001"),
+    *("--training.optimizer.head_learn_rate.rate", "0.005"),
+]
+STAGE = "initialize.components.mslm.adaptation"
+ADAPTATION = [
+    *("--paths.text", "{folder}/notes/text.jsonl", "--paths.adapted", "{run}/adapted"),
+    *(f"--{STAGE}.steps", "200", f"--{STAGE}.optimizer.learn_rate.rate", "0.001"),
+    *(f"--{STAGE}.seed", "{seed}", f"--{STAGE}.corpus.seed", "{seed}"),
+]
+ARMS: dict[str, tuple[str, list[str]]] = {
+    "vanilla": ("vanilla", []),
+    # The recipe of mslm.cfg: a stage on notes without labels, then fine-tuning.
+    "adaptation": ("mslm", [*ADAPTATION, *RATES]),
+    "adaptation without masks": ("mslm", [*ADAPTATION, "--vars.masking", "${maskings.none}"]),
+    # The paper's: the masked LM learns beside tagging, from the labelled notes.
+    "beside tagging": ("mslm", [*RATES, "--components.mslm.loss_weights.mlm", "0.1"]),
+}
+
+
+def weak_training(
+    folder: Annotated[Path, typer.Option(help="Where notes, corpora and models go")] = ROOT
+    / "training"
+    / "weak",
+    seeds: Annotated[int, typer.Option(help="Trainings of each kind")] = 4,
+    results: Annotated[Path, typer.Option(help="JSON lines for the figures")] = RESULTS,
+) -> None:
+    """Label the demo's notes, train on them in each way, write and print EM and F1."""
+    folder = folder.resolve()
+    settings = _prepare(folder)
+    labels = score_labels(read_settings(CONFIG, settings)[0], folder / "truth.spacy")[VOTE][ALL]
+    told = {"p": labels.precision, "em": labels.recall, "f": labels.fscore}
+    rows: list[dict[str, Any]] = [{"arm": "the labels themselves", "truth": told}]
+    for seed in range(seeds):
+        rows += [{"arm": arm, "seed": seed, **_train(folder, arm, seed)} for arm in ARMS]
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _show(rows)
+
+
+def _prepare(folder: Path) -> list[str]:
+    """Notes, weak labels and an encoder; returns the settings of labelling."""
+    notes = folder / "notes"
+    settings = [
+        *("--paths.terms", str(notes / "terms.tsv")),
+        *("--paths.patterns", str(notes / "patterns.tsv")),
+        *("--paths.clusters", str(ROOT / "assets" / "semantic_types.yml")),
+    ]
+    if not (folder / "encoder").exists():
+        _python("scripts/demo_notes.py", str(notes))
+        label = ["weak", "label", str(CONFIG), *settings]
+        _mslm(*label, "--paths.notes", str(notes / "notes.csv"), "--paths.output", f"{folder}/weak")
+        # All of them for testing.
+        held_out = ["--labelling.dev", "0", "--labelling.test", "1"]
+        paths = ["--paths.notes", str(notes / "test.jsonl"), "--paths.output", f"{folder}/held_out"]
+        _mslm(*label, *held_out, *paths)
+        _mslm("convert", str(notes / "test.jsonl"), f"{folder}/truth.spacy")
+        text = ["--paths.text", str(notes / "text.jsonl")]
+        _mslm("pretrain", "configs/pretrain.cfg", f"{folder}/encoder", *text, *ENCODER)
+    return settings
+
+
+def _train(folder: Path, arm: str, seed: int) -> dict[str, Any]:
+    run = folder / f"{arm.replace(' ', '-')}-s{seed}"
+    config, extra = ARMS[arm]
+    if not (run / "model-last").exists():
+        meant = {"{folder}": str(folder), "{run}": str(run), "{seed}": str(seed)}
+        for mark, value in meant.items():
+            extra = [argument.replace(mark, value) for argument in extra]
+        corpora = ["--paths.train", f"{folder}/weak/train", "--paths.dev", f"{folder}/weak/dev"]
+        model = ["--vars.encoder", f"{folder}/encoder", "--system.seed", str(seed)]
+        output = ["--output", str(run)]
+        command = ["train", f"configs/{config}.cfg", *output, *corpora, *model, *TRAINING, *extra]
+        _python("-m", "spacy", *command)
+    # The learn rate has come down to 0: nothing is chosen.
+    sets = {"weak": folder / "held_out" / "test", "truth": folder / "truth.spacy"}
+    return {name: _scores(run / "model-last", path) for name, path in sets.items()}
+
+
+def _scores(model: Path, data: Path) -> dict[str, float]:
+    path = model.parent / f"{data.stem}.json"
+    _mslm("evaluate", str(model), str(data), "--output", str(path))
+    scores = json.loads(path.read_text())["scores"]
+    names = {"p": "ents_p", "em": "mslm_em", "f": "ents_f", "em_unseen": "mslm_em_unseen"}
+    return {name: round(scores[key], 4) for name, key in names.items()}
+
+
+def _mslm(*arguments: str) -> None:
+    _python("-m", "spacy", "mslm", *arguments)
+
+
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    """Means over seeds."""
+    table = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        cells = [arm]
+        for data, names in (("weak", ("p", "em", "f")), ("truth", ("p", "em", "f", "em_unseen"))):
+            for name in names:
+                found = [
+                    row[data][name]
+                    for row in rows
+                    if row["arm"] == arm and data in row and name in row[data]
+                ]
+                cells.append(f"{100 * mean(found):.1f}" if found else "-")
+        table.append(cells)
+    header = ("", "P weak", "EM", "F1", "P truth", "EM", "F1", "unseen EM")
+    msg.table(table, header=header, divider=True, aligns=("l", *"rrrrrrr"))
