@@ -24,7 +24,6 @@ from thinc.util import torch2xp, xp2torch
 from .batches import PaddedBatch
 from .checkpoints import build_config, build_encoder
 from .errors import Errors
-from .fast_linear import FastLinear
 from .network import HeadOutputs, MSLMNetwork
 from .onnx_encoder import OnnxEncoder
 from .optimizer import AdamW
@@ -100,7 +99,7 @@ class MSLMShim(Shim):
         if self._pid != os.getpid():
             torch.set_num_threads(1)
             self._pid = os.getpid()
-        with torch.inference_mode(), self._autocast(), FastLinear():
+        with torch.inference_mode(), self._autocast():
             yield self.network
 
     def _begin_update(self, batch: PaddedBatch, dropout: float) -> tuple[HeadOutputs, Callable]:
