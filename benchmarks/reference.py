@@ -67,8 +67,10 @@ def reference(
         msg.good(f"{run.folder} ({seconds:.0f} s)")
 
 
-def train(config: str, folder: Path, data: Path, encoder: Path, extra: list[str]) -> None:
-    """`spacy train` on a shipped config and the reference's sentences; its log is in the folder."""
+def train(
+    config: str, folder: Path, data: Path, encoder: Path, extra: list[str], limit: int = 2500
+) -> None:
+    """`spacy train` on a shipped config and so many sentences; its log is in the folder."""
     if config == "mslm":
         extra = [*BESIDE_TAGGING, *extra]
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +81,7 @@ def train(config: str, folder: Path, data: Path, encoder: Path, extra: list[str]
                 *("--output", str(folder)),
                 *("--paths.train", str(data / SPLITS["train"])),
                 *("--paths.dev", str(data / SPLITS["dev"])),
-                *("--vars.encoder", str(encoder), "--vars.limit", "2500", *extra),
+                *("--vars.encoder", str(encoder), "--vars.limit", str(limit), *extra),
             ],
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -17,7 +17,7 @@ import typer
 from wasabi import msg
 
 from .machine import describe_machine
-from .reference import CONFIGS, SPLITS
+from .reference import SPLITS, train
 from .systems import Worker
 
 ROOT = Path(__file__).parents[1]
@@ -179,22 +179,9 @@ def prepare_spacy(config: str, data: Path, encoder: str, folder: Path) -> Path:
     """A pipeline of a shipped config, trained for a few steps."""
     ready = folder / "ready"  # spaCy writes a first model before it has learnt anything
     if not ready.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "train.log").open("w") as log:
-            subprocess.run(
-                [
-                    *(sys.executable, "-m", "spacy", "train", str(CONFIGS / f"{config}.cfg")),
-                    *("--output", str(folder), "--vars.encoder", encoder),
-                    *("--paths.train", str(data / SPLITS["train"])),
-                    *("--paths.dev", str(data / SPLITS["dev"]), "--vars.limit", "500"),
-                    *("--training.max_steps", str(STEPS), "--training.eval_frequency", str(STEPS)),
-                    *("--corpora.dev.limit", "50"),
-                ],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=True,
-                cwd=ROOT,
-            )
+        steps = ["--training.max_steps", str(STEPS), "--training.eval_frequency", str(STEPS)]
+        extra = [*steps, "--corpora.dev.limit", "50"]
+        train(config, folder, data, Path(encoder), extra, limit=500)
         ready.touch()
     return folder / "model-last"
 
