@@ -20,6 +20,7 @@ import torch
 from .batches import BIO, Entity, O, Pieces, Prediction, Window, no_ints
 from .calibration import rescale
 from .collate import batch_by_padded_size, pad_ids
+from .cpu_kernels import fast_kernels
 from .decoding import bio_spans, decode_bio, last_surely_outside
 from .model import MSLMModel, document_windows, shim_of
 from .network import MSLMNetwork, mean_pool
@@ -75,12 +76,15 @@ def predict_entities(
             batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
         left: Read | None = None  # of the document that the last group has ended in
         for group in _groups(model, documents):
-            vectors = _encode(network, shim.wordpieces, documents, group, batch_pieces)
-            reads = _detect(network, documents, group, vectors)
-            if left is not None:
-                reads[0] = _join(left, reads[0])
+            # No name here for what is read of a group: it is gone before the next one is read.
             left = _find_entities(
-                network, documents, group, reads, predictions, transitions, temperature
+                network,
+                documents,
+                group,
+                _read(network, shim.wordpieces, documents, group, batch_pieces, left),
+                predictions,
+                transitions,
+                temperature,
             )
     return predictions
 
@@ -109,6 +113,23 @@ def _groups(model: MSLMModel, documents: Sequence[Pieces]) -> Iterator[list[Part
         yield group
 
 
+def _read(
+    network: MSLMNetwork,
+    wordpieces: Wordpieces,
+    documents: Sequence[Pieces],
+    group: list[Part],
+    batch_pieces: int,
+    left: Read | None,
+) -> list[Read]:
+    """What is read of each part; of the first one, with what is left of its document."""
+    vectors = _encode(network, wordpieces, documents, group, batch_pieces)
+    reads = _detect(network, documents, group, vectors)
+    if left is not None:
+        joined = torch.cat([left.vectors, reads[0].vectors])
+        reads[0] = Read(left.start, joined, np.concatenate([left.bio, reads[0].bio]))
+    return reads
+
+
 def _encode(
     network: MSLMNetwork,
     wordpieces: Wordpieces,
@@ -130,7 +151,8 @@ def _encode(
     vectors = torch.empty(offset, network.hidden_size, device=network.device)
     for indices in batch_by_padded_size(sequences, batch_pieces, wordpieces.extra):
         padded = pad_ids([sequences[i] for i in indices], wordpieces)
-        encoded = network.encode(*padded).view(len(indices), -1, network.hidden_size)
+        with fast_kernels(network.device):
+            encoded = network.encode(*padded).view(len(indices), -1, network.hidden_size)
         for row, i in enumerate(indices):
             in_group, in_row = places[i]
             vectors[in_group] = encoded[row, in_row]
@@ -157,11 +179,6 @@ def _detect(
         start += len(own)
         offset = end
     return reads
-
-
-def _join(left: Read, read: Read) -> Read:
-    vectors = torch.cat([left.vectors, read.vectors])
-    return Read(left.start, vectors, np.concatenate([left.bio, read.bio]))
 
 
 def _find_entities(
