@@ -32,7 +32,7 @@ from .calibration import Calibration, calibrate
 from .decoding import count_transitions, transition_scores
 from .errors import Errors, Warnings
 from .extensions import confidence_of
-from .files import replace_file
+from .files import Content, map_file, replace_file
 from .gold import align_gold, document_name
 from .learning import NotFinite, learn
 from .losses import Terms
@@ -41,10 +41,10 @@ from .masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from .masking import JointMasking, Masking, NoMasking
 from .model import MSLMModel, document_windows, load_encoder, shim_of
 from .prediction import predict_entities
-from .saving import add_manifest, check_manifest
+from .saving import add_manifest, checked_files
 from .schedules import FloatOrSchedule, StepSchedule
 from .scorer import confidences, judge
-from .shim import ENCODER
+from .shim import ENCODER, build_network
 from .views import View, gold_row, mask_sequence, view_rows
 
 logger = logging.getLogger("spacy_mslm")
@@ -601,9 +601,7 @@ class MSLM(TrainablePipe):
         return srsly.msgpack_dumps(add_manifest(self._files(exclude)))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLM":
-        files = srsly.msgpack_loads(bytes_data)
-        self._load(check_manifest(files.get, "bytes"), exclude)
-        return self
+        return self._load(srsly.msgpack_loads(bytes_data).get, "bytes", exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         path = Path(path)
@@ -613,12 +611,7 @@ class MSLM(TrainablePipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "MSLM":
         path = Path(path)
-
-        def read(name: str) -> bytes | None:
-            return (path / name).read_bytes() if (path / name).is_file() else None
-
-        self._load(check_manifest(read, str(path)), exclude)
-        return self
+        return self._load(lambda name: map_file(path / name), str(path), exclude)
 
     def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:
         files = {}
@@ -629,15 +622,22 @@ class MSLM(TrainablePipe):
             files.update(shim_of(self.model).to_files())
         return files
 
-    def _load(self, files: dict[str, bytes], exclude: Iterable[str]) -> None:
-        if ENCODER in files and "model" not in exclude:
-            shim_of(self.model).from_files(files)
+    def _load(
+        self, read: Callable[[str], Content | None], where: str, exclude: Iterable[str]
+    ) -> "MSLM":
+        built = None
+        with checked_files(read, where) as files:
+            if ENCODER in files and "model" not in exclude:
+                built = build_network(files)
+        if built is not None:
+            shim_of(self.model).set(*built)
         if "cfg" in files and "cfg" not in exclude:
-            self.cfg.update(json.loads(files["cfg"]))
+            self.cfg.update(json.loads(bytes(files["cfg"])))
             for label in self.labels:
                 self.vocab.strings.add(label)
             self.model.set_dim("nO", len(self.labels), force=True)
         self._updates = 0
+        return self
 
 
 def _dot(weights: Terms, terms: Terms) -> float:

@@ -4,13 +4,27 @@ disk, then renamed."""
 import contextlib
 import ctypes
 import errno
+import mmap
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
+
+Content: TypeAlias = bytes | mmap.mmap
+
+
+def map_file(path: Path) -> Content | None:
+    """A file's content without reading it all; None where there is none. It can be written to,
+    which does not reach the file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        # An empty file cannot be mapped.
+        empty = os.fstat(file.fileno()).st_size == 0
+        return b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:

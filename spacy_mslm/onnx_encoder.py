@@ -1,16 +1,13 @@
 """An encoder that ONNX Runtime computes, in the place of the torch one: for prediction on a CPU."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from transformers import PretrainedConfig
 
 from .errors import Errors
-
-if TYPE_CHECKING:
-    pass
 
 
 class OnnxEncoder(nn.Module):

@@ -6,11 +6,13 @@ text in them.
 and swaps the two.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from spacy.language import Language
 from spacy.util import get_lang_class
 
 from .errors import Errors, Warnings
-from .files import replaced_folder
+from .files import Content, replaced_folder
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -36,8 +38,12 @@ def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest.encode("utf8")}
 
 
-def check_manifest(read: Callable[[str], bytes | None], where: str) -> dict[str, bytes]:
-    """Read the files that the manifest names, and refuse any that is not as it was written.
+@contextlib.contextmanager
+def checked_files(
+    read: Callable[[str], Content | None], where: str
+) -> Iterator[Mapping[str, Content]]:
+    """The files that the manifest names. They are hashed while the block runs; its end waits for
+    that and raises if one is not as it was written, so what is made of them is used after it.
 
     read: a file's content by its name, or None where there is none.
     """
@@ -45,21 +51,26 @@ def check_manifest(read: Callable[[str], bytes | None], where: str) -> dict[str,
     if data is None:
         raise ValueError(Errors.M211.format(where=where, name=MANIFEST))
     try:
-        sums = json.loads(data)["sha256"].items()
-    except (ValueError, KeyError, TypeError, AttributeError):
+        sums = dict(json.loads(bytes(data))["sha256"])
+    except (ValueError, KeyError, TypeError):
         raise ValueError(Errors.M212.format(where=where, name=MANIFEST)) from None
     files = {}
-    for name, expected in sums:
+    for name in sums:
         # The manifest may be forged like any other file: it names plain files of this folder.
         if Path(name).name != name:
             raise ValueError(Errors.M212.format(where=where, name=MANIFEST))
         content = read(name)
         if content is None:
             raise ValueError(Errors.M211.format(where=where, name=name))
-        if hashlib.sha256(content).hexdigest() != expected:
-            raise ValueError(Errors.M212.format(where=where, name=name))
         files[name] = content
-    return files
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: {n: hashlib.sha256(f).hexdigest() for n, f in files.items()})
+        try:
+            yield files
+        finally:  # also of what cannot be read: that it is damaged says more
+            for name, digest in found.result().items():
+                if digest != sums[name]:
+                    raise ValueError(Errors.M212.format(where=where, name=name)) from None
 
 
 # ---- pipelines ----

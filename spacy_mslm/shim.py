@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from thinc.util import torch2xp, xp2torch
 from .batches import PaddedBatch
 from .checkpoints import build_config, build_encoder
 from .errors import Errors
+from .files import Content
 from .network import HeadOutputs, MSLMNetwork
 from .onnx_encoder import OnnxEncoder
 from .optimizer import AdamW
@@ -36,6 +37,8 @@ ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
     "weights.safetensors",
     "encoder.onnx",
 )
+# Of the tensors in networks of 32-bit floats, by safetensors' names.
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
 class MSLMShim(Shim):
@@ -237,27 +240,47 @@ class MSLMShim(Shim):
             files[ONNX] = network.lm.graph
         return files
 
-    def from_files(self, files: dict[str, bytes]) -> None:
-        """Build the network anew and fill in its weights; each must be there, in its shape."""
-        try:
-            config = build_config(json.loads(files[ENCODER]))
-            graph = files.get(ONNX)
-            encoder = OnnxEncoder(graph, config) if graph else build_encoder(config)
-            network = MSLMNetwork(encoder, **json.loads(files[HEADS]))
-            tensors = safetensors.torch.load(files[WEIGHTS])
-        except (KeyError, TypeError, json.JSONDecodeError, safetensors.SafetensorError) as err:
-            raise ValueError(Errors.M022.format(error=type(err).__name__)) from err
-        fill_tensors(network, tensors)
-        self.set(network, Wordpieces.from_json(files[WORDPIECES].decode("utf8")))
-
     def to_bytes(self) -> bytes:
         return srsly.msgpack_dumps(self.to_files() if self.is_loaded else {})
 
     def from_bytes(self, data: bytes) -> "MSLMShim":
         files = srsly.msgpack_loads(data)
         if files:
-            self.from_files(files)
+            self.set(*build_network(files))
         return self
+
+
+def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces]:
+    """What `to_files` has stored: built anew and filled with the weights; each must be there, in
+    its shape."""
+    try:
+        config = build_config(json.loads(bytes(files[ENCODER])))
+        graph = files.get(ONNX)
+        encoder = OnnxEncoder(bytes(graph), config) if graph else build_encoder(config)
+        network = MSLMNetwork(encoder, **json.loads(bytes(files[HEADS])))
+        wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
+        tensors = read_tensors(files[WEIGHTS])
+    except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
+        raise ValueError(Errors.M022.format(error=type(err).__name__)) from err
+    fill_tensors(network, tensors)
+    return network, wordpieces
+
+
+def read_tensors(data: Content) -> dict[str, torch.Tensor]:
+    """Tensors of a safetensors file, as views of it: the library copies them, or takes a path and
+    not what was checked."""
+    # What torch views, it wants to be able to write to.
+    view = memoryview(bytearray(data) if isinstance(data, bytes) else data)
+    start = 8 + int.from_bytes(view[:8], "little")
+    header = json.loads(bytes(view[8:start]))
+    content = torch.frombuffer(view, dtype=torch.uint8)
+    tensors = {}
+    for name, facts in header.items():
+        if name != "__metadata__":
+            first, end = facts["data_offsets"]
+            values = content[start + first : start + end].view(DTYPES[facts["dtype"]])
+            tensors[name] = values.view(facts["shape"])
+    return tensors
 
 
 def named_tensors(network: MSLMNetwork) -> dict[str, torch.Tensor]:

@@ -164,14 +164,13 @@ class Wordpieces:
 
     def to_json(self) -> str:
         facts = {k: v for k, v in vars(self).items() if k not in ("tokenizer", "_known")}
-        return json.dumps({**facts, "tokenizer": json.loads(self.tokenizer.to_str())})
+        return json.dumps({**facts, "tokenizer": self.tokenizer.to_str()})
 
     @classmethod
-    def from_json(cls, text: str) -> "Wordpieces":
+    def from_json(cls, text: str | bytes) -> "Wordpieces":
         try:
             facts = json.loads(text)
-            tokenizer = _plain(Tokenizer.from_str(json.dumps(facts.pop("tokenizer"))))
-            return cls(tokenizer, **facts)
+            return cls(_plain(Tokenizer.from_str(facts.pop("tokenizer"))), **facts)
         except (ValueError, TypeError, KeyError) as err:
             raise ValueError(Errors.M002.format(error=err)) from err
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import spacy
 import srsly
 import torch
@@ -33,7 +34,7 @@ from spacy_mslm.model import shim_of
 from spacy_mslm.optimizer import make_adamw
 from spacy_mslm.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.schedules import StepSchedule
-from spacy_mslm.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES
+from spacy_mslm.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
 
 from .conftest import TEXTS, build_encoder, make_examples
 from .test_component import train
@@ -198,6 +199,37 @@ def test_files_that_do_not_fit_each_other(make_nlp):
         mixed = srsly.msgpack_dumps(add_manifest({**files, **changed}))
         with pytest.raises(ValueError, match=message):
             pipe.from_bytes(mixed)
+
+
+def test_tensors_are_read_as_safetensors_does():
+    tensors = {
+        "a": torch.randn(3, 5),
+        "none": torch.zeros(0, 4),
+        "scalar": torch.tensor(2.0),
+        "ids": torch.arange(7),
+    }
+    data = safetensors.torch.save(tensors, metadata={"format": "pt"})
+    found = read_tensors(data)
+    expected = safetensors.torch.load(data)
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "change", [{"dtype": "F64"}, {"shape": [99]}, {"data_offsets": [0, 10**6]}]
+)
+def test_tensors_that_are_not_what_they_say(change, make_nlp):
+    pipe = make_nlp().get_pipe("mslm")
+    files = shim_of(pipe.model).to_files()
+    data = files[WEIGHTS]
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header["detection.vector"].update(change)
+    forged = json.dumps(header).encode()
+    files[WEIGHTS] = len(forged).to_bytes(8, "little") + forged + data[8 + size :]
+    with pytest.raises(ValueError, match="stored model cannot be read"):
+        pipe.from_bytes(srsly.msgpack_dumps(add_manifest(files)))
 
 
 # ---- safe_save ----
