@@ -19,7 +19,7 @@ from spacy.training import Example
 sys.path.insert(0, str(Path(__file__).parents[1]))  # it is run as a file
 
 from benchmarks.systems import answer_requests
-from spacy_mslm.collate import batch_by_padded_size, pad_rows
+from spacy_mslm.collate import batch_rows
 from spacy_mslm.component import MSLM, find_mslm
 from spacy_mslm.formats.iob import read_iob
 from spacy_mslm.formats.records import Sentence
@@ -59,10 +59,8 @@ def ours(train: str, encoder: str, **config: Any) -> Callable[[Request], dict[st
 
 def _prepare(pipe: MSLM, batch: list[Example]) -> None:
     """All that an update does before the encoder."""
-    wordpieces = shim_of(pipe.model).wordpieces
     rows = list(pipe._training_rows(batch, Terms(1.0, 1.0, 1.0), np.random.default_rng(0)))
-    for indices in batch_by_padded_size(rows, pipe.batch_pieces, wordpieces.extra):
-        pad_rows([rows[i] for i in indices], wordpieces)
+    list(batch_rows(rows, pipe.batch_pieces, shim_of(pipe.model).wordpieces))
 
 
 def spacy_ner(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:

@@ -4,7 +4,8 @@ Pieces          one document as wordpieces, aligned with its tokens
 Gold            one document's annotation: a BIO tag for each token and the mentions
 Window          a stretch of pieces that goes through the encoder at once
 Row             one window as one view of it is trained on: which pieces are masked, and how
-PaddedBatch     rows side by side, with the positions that each head reads
+Block           rows of similar length side by side
+PaddedBatch     blocks, with the positions that each head reads
 Prediction      one document's entities with their confidences
 """
 
@@ -112,12 +113,19 @@ class Row:
         return len(self.ids)
 
 
-@dataclass
-class PaddedBatch:
-    """Rows side by side. A position is `row * width + column` in the padded matrix."""
+class Block(NamedTuple):
+    """Rows side by side, padded to the longest."""
 
     ids: np.ndarray  # (rows, width) masked pieces already replaced
     lengths: np.ndarray  # (rows,) with the special pieces
+
+
+@dataclass
+class PaddedBatch:
+    """What goes through the network at once: the encoder reads block by block, the heads read all.
+    A position is one in the padded pieces of all blocks, row by row."""
+
+    blocks: list[Block]
     mask_at: np.ndarray  # (masked,) positions that the masked-LM head reads
     mask_ids: np.ndarray  # (masked,) what stood there
     mask_kinds: np.ndarray  # (masked,) BLM or ELM

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from .batches import UNMASKED, PaddedBatch, Row, no_ints
+from .batches import UNMASKED, Block, PaddedBatch, Row, no_ints
 from .wordpieces import Wordpieces
 
 # Padded pieces from which on a pass through the encoder is not dominated by its overhead.
@@ -42,11 +42,28 @@ def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterato
         yield batch
 
 
-def pad_ids(
-    sequences: Sequence[np.ndarray], wordpieces: Wordpieces
-) -> tuple[np.ndarray, np.ndarray]:
-    """Special pieces around each sequence, all padded to the longest: (rows, width) ids and
-    (rows,) lengths, special pieces included."""
+def batch_rows(rows: Sequence[Row], budget: int, wordpieces: Wordpieces) -> Iterator[PaddedBatch]:
+    """Rows in batches of at most `budget` padded pieces (one row may exceed it).
+
+    Blocks of similar length share a batch as long as they fit: the gradient of the masked-LM head
+    is as large as the vocabulary, however few pieces it is of, and is computed once for all.
+    """
+    blocks: list[list[Row]] = []
+    total = 0
+    for indices in batch_by_padded_size(rows, budget, wordpieces.extra):
+        block = [rows[i] for i in indices]
+        padded = len(block) * (max(map(len, block)) + wordpieces.extra)
+        if blocks and total + padded > budget:
+            yield pad_rows(blocks, wordpieces)
+            blocks, total = [], 0
+        blocks.append(block)
+        total += padded
+    if blocks:
+        yield pad_rows(blocks, wordpieces)
+
+
+def pad_ids(sequences: Sequence[np.ndarray], wordpieces: Wordpieces) -> Block:
+    """Special pieces around each sequence, all padded to the longest."""
     lengths = np.array([len(ids) + wordpieces.extra for ids in sequences], dtype=np.int64)
     padded = np.full((len(sequences), int(lengths.max())), wordpieces.pad, dtype=np.int64)
     first = len(wordpieces.prefix)
@@ -55,33 +72,36 @@ def pad_ids(
         end = first + len(ids)
         row[first:end] = ids
         row[end : end + len(wordpieces.suffix)] = wordpieces.suffix
-    return padded, lengths
+    return Block(padded, lengths)
 
 
-def pad_rows(rows: Sequence[Row], wordpieces: Wordpieces) -> PaddedBatch:
+def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedBatch:
     """Put special pieces around the rows, replace what is masked by the mask piece (always: no
     80/10/10), and say in padded positions what each head reads."""
-    ids, lengths = pad_ids([row.ids for row in rows], wordpieces)
-    first, width = len(wordpieces.prefix), ids.shape[1]
+    first = len(wordpieces.prefix)
+    padded = []
     mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []
     span_at, span_of = [], []
     types: list[int] = []
-    for i, row in enumerate(rows):
-        offset = i * width + first
-        masked = np.flatnonzero(row.kinds != UNMASKED)
-        ids[i, first + masked] = wordpieces.mask
-        mask_at.append(offset + masked)
-        mask_ids.append(row.ids[masked])
-        mask_kinds.append(row.kinds[masked].astype(np.int64))
-        tag_at.append(offset + row.tag_at)
-        tags.append(row.tags)
-        for pieces, type_ in row.mentions:
-            span_at.append(offset + pieces)
-            span_of.append(np.full(len(pieces), len(types), dtype=np.int64))
-            types.append(type_)
+    offset = first
+    for rows in blocks:
+        block = pad_ids([row.ids for row in rows], wordpieces)
+        padded.append(block)
+        for row, ids in zip(rows, block.ids, strict=True):
+            masked = np.flatnonzero(row.kinds != UNMASKED)
+            ids[first + masked] = wordpieces.mask
+            mask_at.append(offset + masked)
+            mask_ids.append(row.ids[masked])
+            mask_kinds.append(row.kinds[masked].astype(np.int64))
+            tag_at.append(offset + row.tag_at)
+            tags.append(row.tags)
+            for pieces, type_ in row.mentions:
+                span_at.append(offset + pieces)
+                span_of.append(np.full(len(pieces), len(types), dtype=np.int64))
+                types.append(type_)
+            offset += len(ids)
     return PaddedBatch(
-        ids=ids,
-        lengths=lengths,
+        blocks=padded,
         mask_at=np.concatenate(mask_at),
         mask_ids=np.concatenate(mask_ids),
         mask_kinds=np.concatenate(mask_kinds),

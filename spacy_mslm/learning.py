@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .batches import PaddedBatch, Row
-from .collate import batch_by_padded_size, pad_rows
+from .batches import Row
+from .collate import batch_rows
 from .errors import Errors
 from .losses import Terms, count_totals, joint_loss
 from .mask_weights import MaskWeights
@@ -24,11 +24,7 @@ def learn(
     batch_pieces: the most padded pieces that go through the encoder at once.
     A loss that is not a number raises, and the gradient is dropped.
     """
-    wordpieces = shim_of(model).wordpieces
-    batches: list[PaddedBatch] = [
-        pad_rows([rows[i] for i in indices], wordpieces)
-        for indices in batch_by_padded_size(rows, batch_pieces, wordpieces.extra)
-    ]
+    batches = list(batch_rows(rows, batch_pieces, shim_of(model).wordpieces))
     totals = count_totals(batches, mask_weights)
     sums = Terms(0.0, 0.0, 0.0)
     for batch in batches:

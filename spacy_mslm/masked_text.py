@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from .batches import BLM, ELM, UNMASKED, Gold, Pieces, Row, no_ints
-from .collate import batch_by_padded_size, pad_rows
+from .collate import batch_rows
 from .masking import Masking
 from .model import MSLMModel, document_windows, shim_of
 from .views import mask_sequence
@@ -67,8 +67,7 @@ def masked_row_losses(
     shim = shim_of(model)
     losses, of_kind = [np.zeros(0)], [no_ints()]
     with shim.inference() as network:
-        for indices in batch_by_padded_size(rows, batch_pieces, shim.wordpieces.extra):
-            batch = pad_rows([rows[i] for i in indices], shim.wordpieces)
+        for batch in batch_rows(rows, batch_pieces, shim.wordpieces):
             logits = network(batch).mlm
             if logits is not None:
                 targets = torch.from_numpy(batch.mask_ids).to(logits.device)

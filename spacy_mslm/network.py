@@ -86,10 +86,11 @@ class MSLMNetwork(nn.Module):
         }
         mlm = None
         if len(batch.mask_at) and self._mlm_head is None:
-            vectors, logits = self._encode_and_project(batch)
+            read = [self._encode_and_project(*block) for block in batch.blocks]
+            vectors, logits = (torch.cat(parts) for parts in zip(*read, strict=True))
             mlm = logits[at["mask_at"]]
         else:
-            vectors = self.encode(batch.ids, batch.lengths)
+            vectors = torch.cat([self.encode(*block) for block in batch.blocks])
             if self._mlm_head is not None and len(batch.mask_at):
                 mlm = self._mlm_head(self.lm, vectors[at["mask_at"]])
         ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
@@ -103,14 +104,16 @@ class MSLMNetwork(nn.Module):
         """(rows, width) padded ids, (rows,) lengths -> (rows * width, hidden) vectors, eq. 1."""
         return self.lm.base_model(**self._inputs(ids, lengths))[0].flatten(0, 1)
 
-    def _encode_and_project(self, batch: PaddedBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    def _encode_and_project(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """For families without a head adapter: token vectors and all logits in one pass. The
         vectors are caught on their way, since `hidden_states[-1]` is not the same in every family.
         """
         caught: list[torch.Tensor] = []
         hook = self.lm.base_model.register_forward_hook(lambda *args: caught.append(args[2][0]))
         try:
-            logits = self.lm(**self._inputs(batch.ids, batch.lengths)).logits
+            logits = self.lm(**self._inputs(ids, lengths)).logits
         finally:
             hook.remove()
         return caught[0].flatten(0, 1), logits.flatten(0, 1)

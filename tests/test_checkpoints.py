@@ -143,15 +143,17 @@ def edit_weights(folder: Path, edit: Callable[[dict[str, torch.Tensor]], Any]) -
 
 
 def masked_batch(wordpieces: Wordpieces) -> PaddedBatch:
-    """Two rows of different lengths, each with masked and tagged positions."""
+    """Two rows of different lengths and a block of the second alone, each with masked and tagged
+    positions."""
     rows = []
     for pieces in wordpieces([NLP.make_doc(text) for text in SENTENCES[:2]]):
         kinds = np.full(len(pieces.ids), UNMASKED, dtype=np.int8)
         kinds[2:6:2] = BLM
         at = np.arange(len(pieces.ids))
         rows.append(Row(pieces.ids, kinds, at, np.zeros_like(at), []))
-    batch = pad_rows(rows, wordpieces)
-    assert batch.lengths[0] != batch.lengths[1] and len(batch.mask_at) == 4
+    batch = pad_rows([rows, rows[1:]], wordpieces)
+    first, second = batch.blocks[0].lengths
+    assert first != second and len(batch.mask_at) == 6
     return batch
 
 
@@ -179,14 +181,15 @@ def test_family(family, tmp_path, make_nlp):
     hook = decoder.register_forward_hook(lambda m, inputs, o: projected.append(inputs[0]))
     with shim.inference() as network:
         outputs = network(batch)
-        vectors = network.encode(batch.ids, batch.lengths)
+        vectors = torch.cat([network.encode(*block) for block in batch.blocks])
         hook.remove()
-        full = network.lm(**network._inputs(batch.ids, batch.lengths)).logits.flatten(0, 1)
+        logits = [network.lm(**network._inputs(*block)).logits for block in batch.blocks]
+        full = torch.cat([block.flatten(0, 1) for block in logits])
         torch.testing.assert_close(outputs.mlm, full[batch.mask_at])
         # The tagging heads read in training what they read in prediction.
         torch.testing.assert_close(outputs.ed, network.detect(vectors[batch.tag_at]))
     rows = sum(p[..., 0].numel() for p in projected)
-    assert rows == (len(batch.mask_at) if family in FAMILIES else batch.ids.size)
+    assert rows == (len(batch.mask_at) if family in FAMILIES else len(vectors))
 
     losses = nlp.update(make_examples(nlp), sgd=make_adamw())
     assert all(np.isfinite(value) for value in losses.values())

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_mslm.batches import BLM, ELM, PaddedBatch, no_ints
+from spacy_mslm.batches import BLM, ELM, Block, PaddedBatch, no_ints
 from spacy_mslm.losses import Terms, Totals, count_totals, joint_loss, piece_weights
 from spacy_mslm.mask_weights import (
     FixedWeights,
@@ -70,8 +70,7 @@ def batch(mask_ids=(), mask_kinds=(), tags=(), types=()) -> PaddedBatch:
         return np.array(values, dtype=np.int64)
 
     return PaddedBatch(
-        ids=ints([[0]]),
-        lengths=ints([1]),
+        blocks=[Block(ints([[0]]), ints([1]))],
         mask_at=ints([0] * len(mask_ids)),
         mask_ids=ints(mask_ids),
         mask_kinds=ints(mask_kinds),
