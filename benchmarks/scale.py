@@ -7,7 +7,7 @@ import json
 import statistics
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from wasabi import msg
@@ -18,6 +18,8 @@ from .systems import Worker
 
 LENGTHS = (10, 100, 1000, 10_000, 100_000)  # words of a document
 SIZES = (1000, 4000, 16_000)  # sentences of a corpus
+PROCESSES = (1, 2)  # with one thread each
+SHARED_SIZE = 4000  # documents that they share
 WORDS = 10_000  # of shorter documents there are as many as have so many words
 
 
@@ -29,7 +31,8 @@ def scale(
     longest: Annotated[int, typer.Option(help="Of the documents, in words")] = LENGTHS[-1],
     results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
 ) -> None:
-    """Words/s and memory at documents of 10 to 100,000 words and corpora of growing size."""
+    """Words/s and memory at documents of 10 to 100,000 words, corpora of growing size, and in more
+    than one process."""
     from .scale_plot import draw_scale
 
     output = output.resolve()
@@ -39,29 +42,36 @@ def scale(
     lengths = [n for n in LENGTHS if n <= longest]
     points = {("words", n): _documents(words, n, max(1, WORDS // n)) for n in lengths}
     points |= {("documents", n): _documents(words, 10, n) for n in SIZES}
+    points |= {("processes", n): _documents(words, 20, SHARED_SIZE) for n in PROCESSES}
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for key, texts in points.items():
             path = output / "texts.json"
             path.write_text(json.dumps(texts), encoding="utf8")
-            found.setdefault(key, []).append(_run(model, path))
+            settings = {"n_process": key[1], "threads": 1} if key[0] == "processes" else {}
+            found.setdefault(key, []).append(_run(model, path, settings))
     rows = []
     for (axis, n), runs in found.items():
         count = sum(len(text.split()) for text in points[axis, n])
         rate = count / statistics.median(run["seconds"] for run in runs)
-        mb = statistics.median(run["mb"] for run in runs)
-        rows.append({"axis": axis, "n": n, "words_per_second": rate, "mb": mb})
+        row: dict[str, Any] = {"axis": axis, "n": n, "words_per_second": rate}
+        if axis != "processes":  # the others' memory is not seen from here
+            row["mb"] = statistics.median(run["mb"] for run in runs)
+        rows.append(row)
     record = {"machine": describe_machine(), "rounds": rounds, "rows": rows}
     results.mkdir(parents=True, exist_ok=True)
     (results / "scale.json").write_text(json.dumps(record, indent=2) + "\n")
     draw_scale(record, results / "scale.png")
+    labels = {
+        "words": "documents of {:,} words",
+        "documents": "{:,} documents of 10 words",
+        "processes": "n_process={}, a thread each",
+    }
     table = [
         (
-            f"documents of {row['n']:,} words"
-            if row["axis"] == "words"
-            else f"{row['n']:,} documents of 10 words",
+            labels[row["axis"]].format(row["n"]),
             f"{row['words_per_second']:,.0f}",
-            f"{row['mb']:,.0f}",
+            f"{row['mb']:,.0f}" if "mb" in row else "",
         )
         for row in rows
     ]
@@ -74,12 +84,12 @@ def _documents(words: list[str], length: int, number: int) -> list[str]:
     return [" ".join(islice(source, length)) for _ in range(number)]
 
 
-def _run(model: str, texts: Path) -> dict[str, float]:
+def _run(model: str, texts: Path, settings: dict[str, int]) -> dict[str, float]:
     """Seconds, and the memory above that of the loaded pipeline, of a stream that is thrown away.
 
     The same texts twice, and the second time counts: words are new once.
     """
-    worker = Worker("spacy pipeline", {"model": model})
+    worker = Worker("spacy pipeline", {"model": model, **settings})
     first = worker({"texts": str(texts)})
     second = worker({"texts": str(texts)})
     worker.close()

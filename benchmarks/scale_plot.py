@@ -21,7 +21,7 @@ def draw_scale(record: dict[str, Any], path: Path) -> None:
         ):
             axes.plot(ns, [row[key] for row in rows], marker="o", color=COLOR)
             axes.set_xscale("log")
-            axes.set_ylim(0, 1.1 * max(row[key] for row in record["rows"]))
+            axes.set_ylim(0, 1.1 * max(row.get(key, 0) for row in record["rows"]))
             axes.grid(axis="y", color="#dddddd")
             axes.spines[["top", "right"]].set_visible(False)
             if not column:

@@ -58,11 +58,6 @@ def speed(
         "bare encoder": ("bare encoder", {"model": ours}, sys.executable),
         "spacy-mslm": ("spacy pipeline", {"model": ours}, sys.executable),
         "spacy-mslm, 1 thread": ("spacy pipeline", {"model": ours, "threads": 1}, sys.executable),
-        "spacy-mslm, n_process=2": (
-            "spacy pipeline",
-            {"model": ours, "n_process": 2},
-            sys.executable,
-        ),
     }
     for mode in ("onnx", "onnx-int8"):
         optimised = str(prepare_optimised(ours, mode, data, output / mode))
