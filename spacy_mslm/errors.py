@@ -79,8 +79,8 @@ class Errors:
         "components.mslm.model.window to {room} or less."
     )
     M025 = (
-        "This pipeline computes its encoder with ONNX Runtime, which is not installed ({error}). "
-        "Install it with 'pip install \"spacy-mslm[onnx]\"'."
+        "Encoders in ONNX need packages that are not installed ({error}). Install them with "
+        "'pip install \"spacy-mslm[onnx]\"'."
     )
     M026 = (
         "This pipeline was optimised for prediction on a CPU and cannot learn. Train the pipeline "

@@ -1,6 +1,6 @@
 """Encoder of a trained pipe -> ONNX graph, with weights in 32-bit floats or in 8-bit integers."""
 
-import logging
+import copy
 import tempfile
 import warnings
 from pathlib import Path
@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .errors import Errors
+from .int8_linear import replace_linear_layers
 
 OPSET = 17
 
@@ -28,14 +29,16 @@ class _Encoder(nn.Module):
 def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
     """The graph of (rows, width) `input_ids` and `attention_mask` -> (rows, width, hidden) vectors.
 
-    int8: the weights of matrix products are stored as integers, a scale for each output, and what
-        they are multiplied with is rounded to integers when it is computed, with one scale for the
-        whole batch: so results depend a little on what else is in the batch.
+    int8: linear layers compute with 8-bit integers, see `int8_linear`.
     """
     try:
-        import onnxruntime.quantization
+        import onnx  # noqa: F401 (torch asks for it at the end of its work)
     except ImportError as err:
         raise ValueError(Errors.M025.format(error=err)) from err
+    encoder = lm.base_model
+    if int8:
+        encoder = copy.deepcopy(encoder)
+        replace_linear_layers(encoder)
     # Of no meaning: the graph takes any ids and any shape.
     ids = torch.ones(2, 8, dtype=torch.int64)
     mask = torch.ones_like(ids)
@@ -46,9 +49,9 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
         path = Path(folder) / "encoder.onnx"
         try:
             torch.onnx.export(
-                _Encoder(lm.base_model).eval(),
+                _Encoder(encoder).eval(),
                 (ids, mask),
-                str(path),
+                path,
                 input_names=["input_ids", "attention_mask"],
                 output_names=["vectors"],
                 dynamic_axes={n: shape for n in ("input_ids", "attention_mask", "vectors")},
@@ -58,21 +61,4 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
         except Exception as err:  # whatever the tracing of a foreign module meets
             family = lm.config.model_type
             raise ValueError(Errors.M027.format(family=family, error=err)) from err
-        if int8:
-            logging.getLogger().addFilter(_no_advice)
-            try:
-                onnxruntime.quantization.quantize_dynamic(
-                    path,
-                    path,
-                    op_types_to_quantize=["MatMul"],
-                    per_channel=True,
-                    extra_options={"MatMulConstBOnly": True},
-                )
-            finally:
-                logging.getLogger().removeFilter(_no_advice)
         return path.read_bytes()
-
-
-def _no_advice(record: logging.LogRecord) -> bool:
-    """ONNX Runtime advises a preparation that is of use for convolutions."""
-    return "pre-processing before quantization" not in record.getMessage()
