@@ -26,7 +26,9 @@ from .files import Content, replaced_folder
 logger = logging.getLogger("spacy_mslm")
 
 MANIFEST = "manifest.json"
-BLOCK = 2**24  # bytes
+# Bytes of a block, a part of the format. A thread that has hashed one waits for the interpreter
+# before it begins another: so blocks are large.
+BLOCK = 2**26
 
 
 # ---- checksums ----

@@ -28,6 +28,7 @@ from spacy.training.loop import train as train_loop
 from spacy.util import load_config
 from thinc.api import Adam
 
+from spacy_mslm import saving
 from spacy_mslm.component import MSLM
 from spacy_mslm.files import replaced_folder
 from spacy_mslm.model import shim_of
@@ -130,7 +131,9 @@ def assert_refused(pipe: MSLM, folder: Path, message: str) -> None:
     assert pipe.cfg == cfg and shim_of(pipe.model).network is network
 
 
-def test_every_flipped_bit_is_found(trained, tmp_path):
+@pytest.mark.parametrize("block", [saving.BLOCK, 1000])
+def test_every_flipped_bit_is_found(block, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "BLOCK", block)
     pipe = trained.get_pipe("mslm")
     pipe.to_disk(tmp_path)
     assert set(content(tmp_path)) == {"cfg", MANIFEST, *FILES}
