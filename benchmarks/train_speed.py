@@ -33,9 +33,11 @@ def train_speed(
     encoder: Annotated[str, typer.Option(help="Of all; else the shared one")] = "",
     updates: Annotated[int, typer.Option(help="In a round, of 16 sentences each")] = 8,
     rounds: Annotated[int, typer.Option(help="Of all trainings in turn")] = 5,
-    results: Annotated[Path, typer.Option(help="Where figures go")] = RESULTS,
+    results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
 ) -> None:
     """Time updates of all trainings in turn; print seconds and ratios."""
+    from .train_plot import draw_training
+
     facts = {
         "train": str((shared / "blurb/ncbi_disease" / SPLITS["train"]).resolve()),
         "encoder": encoder or str((shared / "encoders/biominilm").resolve()),
@@ -69,6 +71,7 @@ def train_speed(
     record = {"machine": describe_machine(), "rounds": rounds, "updates": updates, "rows": rows}
     results.mkdir(parents=True, exist_ok=True)
     (results / "train_speed.json").write_text(json.dumps(record, indent=2) + "\n")
+    draw_training(record, results / "train_speed.png")
     table = [
         (
             name,

@@ -107,6 +107,7 @@ def test_speed_of_training(trained, tmp_path):
     rows = json.loads((tmp_path / "train_speed.json").read_text())["rows"]
     assert rows["vanilla"]["to_vanilla"] == 1.0 and 0 < rows["vanilla"]["data_share"] < 1
     assert all(row["seconds"] > 0 for row in rows.values())
+    assert (tmp_path / "train_speed.png").stat().st_size > 5000
 
 
 @pytest.mark.timeout(200)
