@@ -4,6 +4,7 @@ Knows nothing of spaCy. A training pass reads the positions named in a `PaddedBa
 is `encode`, `detect` and, once mentions are found, `classify`.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from transformers import PreTrainedModel
 from .batches import BIO, PaddedBatch
 from .mlm_heads import head_for
 from .onnx_encoder import OnnxEncoder
+from .vocabulary import project_apart, use_sparse_gradient
 
 
 class HeadOutputs(NamedTuple):
@@ -60,6 +62,8 @@ class MSLMNetwork(nn.Module):
         self.classification = EntityHead(self.hidden_size, d, types)
         self.dropout = nn.Dropout(0.0)
         self._mlm_head = head_for(lm)
+        if not isinstance(lm, OnnxEncoder):
+            use_sparse_gradient(lm)
 
     @property
     def device(self) -> torch.device:
@@ -92,7 +96,7 @@ class MSLMNetwork(nn.Module):
         else:
             vectors = torch.cat([self.encode(*block) for block in batch.blocks])
             if self._mlm_head is not None and len(batch.mask_at):
-                mlm = self._mlm_head(self.lm, vectors[at["mask_at"]])
+                mlm = project_apart(partial(self._mlm_head, self.lm), vectors[at["mask_at"]])
         ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
         el = None
         if len(batch.types):

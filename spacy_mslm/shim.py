@@ -28,6 +28,7 @@ from .files import Content
 from .network import HeadOutputs, MSLMNetwork
 from .onnx_encoder import OnnxEncoder
 from .optimizer import AdamW
+from .vocabulary import make_dense
 from .wordpieces import Wordpieces
 
 ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
@@ -124,6 +125,7 @@ class MSLMShim(Shim):
                 again = self._in_training() if self._gradient_checkpointing else nullcontext()
                 with again:
                     torch.autograd.backward(tensors, self._scaler.scale(grads))
+                make_dense(network.parameters())
 
         return outputs, backprop
 
