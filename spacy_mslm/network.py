@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from .batches import BIO, PaddedBatch
 from .mlm_heads import head_for
 from .onnx_encoder import OnnxEncoder
-from .vocabulary import project_apart, use_sparse_gradient
+from .vocabulary import project_apart
 
 
 class HeadOutputs(NamedTuple):
@@ -62,8 +62,6 @@ class MSLMNetwork(nn.Module):
         self.classification = EntityHead(self.hidden_size, d, types)
         self.dropout = nn.Dropout(0.0)
         self._mlm_head = head_for(lm)
-        if not isinstance(lm, OnnxEncoder):
-            use_sparse_gradient(lm)
 
     @property
     def device(self) -> torch.device:

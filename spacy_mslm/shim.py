@@ -28,7 +28,7 @@ from .files import Content
 from .network import HeadOutputs, MSLMNetwork
 from .onnx_encoder import OnnxEncoder
 from .optimizer import AdamW
-from .vocabulary import make_dense
+from .vocabulary import make_dense, use_sparse_gradient
 from .wordpieces import Wordpieces
 
 ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
@@ -80,9 +80,12 @@ class MSLMShim(Shim):
         return isinstance(self.network.lm, OnnxEncoder)
 
     def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
-        if self._gradient_checkpointing and not isinstance(network.lm, OnnxEncoder):
-            network.lm.gradient_checkpointing_enable({"use_reentrant": False})
-        self._model = network.to(get_torch_default_device()).eval()
+        device = get_torch_default_device()
+        if not isinstance(network.lm, OnnxEncoder):
+            use_sparse_gradient(network.lm, device)
+            if self._gradient_checkpointing:
+                network.lm.gradient_checkpointing_enable({"use_reentrant": False})
+        self._model = network.to(device).eval()
         self._wordpieces = wordpieces
 
     # ---- running ----

@@ -16,11 +16,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 
-def use_sparse_gradient(lm: PreTrainedModel) -> None:
+def use_sparse_gradient(lm: PreTrainedModel, device: torch.device) -> None:
     """Let reading the vectors have a gradient of the rows that were read."""
     vectors = lm.get_input_embeddings()
     if isinstance(vectors, nn.Embedding):
-        vectors.sparse = True
+        vectors.sparse = device.type in ("cpu", "cuda")  # Apple's has no such tensors
 
 
 def make_dense(parameters: Iterable[nn.Parameter]) -> None:

@@ -8,7 +8,7 @@ from spacy_mslm.checkpoints import load_checkpoint
 from spacy_mslm.collate import pad_rows
 from spacy_mslm.network import MSLMNetwork
 from spacy_mslm.shim import MSLMShim
-from spacy_mslm.vocabulary import project_apart
+from spacy_mslm.vocabulary import project_apart, use_sparse_gradient
 
 from .test_checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
 from .test_collate import make_rows
@@ -39,6 +39,7 @@ def test_same_gradients(family, masked, tmp_path, monkeypatch):
     shim = MSLMShim()
     shim.set(MSLMNetwork(lm, k=4, d=4, types=1), wordpieces)
     monkeypatch.setattr(shim.network, "train", lambda mode=True: None)  # no dropout
+    assert lm.get_input_embeddings().sparse
     found = gradients(shim, masked)
     lm.get_input_embeddings().sparse = False
     monkeypatch.setattr(network_module, "project_apart", lambda project, vectors: project(vectors))
@@ -52,6 +53,7 @@ def test_same_gradients(family, masked, tmp_path, monkeypatch):
 def test_the_projection_is_not_added_to_out_of_place(tmp_path):
     """Its gradient is the very matrix in which rows are added up."""
     lm, wordpieces = load_checkpoint(str(build_checkpoint(tmp_path, "bert")))
+    use_sparse_gradient(lm, torch.device("cpu"))
     network = MSLMNetwork(lm, k=4, d=4, types=1)
     weight = lm.get_input_embeddings().weight
     assert lm.get_output_embeddings().weight is weight
