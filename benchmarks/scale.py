@@ -27,7 +27,7 @@ def scale(
     model: Annotated[str, typer.Argument(help="A trained pipeline of ours")],
     shared: Annotated[Path, typer.Option(help="Folder with notes/")] = ROOT / "../shared",
     output: Annotated[Path, typer.Option(help="Where texts go")] = ROOT / "training/scale",
-    rounds: Annotated[int, typer.Option(help="Of each point")] = 3,
+    rounds: Annotated[int, typer.Option(help="Of each point")] = 5,
     longest: Annotated[int, typer.Option(help="Of the documents, in words")] = LENGTHS[-1],
     results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
 ) -> None:

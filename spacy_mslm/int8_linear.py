@@ -5,7 +5,7 @@
 
 Scales of rows keep a piece with large values from taking the precision of all others, and make the
 result independent of what else is in the batch. ONNX Runtime's own quantisation has one scale for a
-batch: it is a seventh faster, and changes twice as many entities.
+batch: it is a seventh to a quarter faster, and changes twice as many entities.
 
 On processors without VNNI two products are summed in 16 bits: with 8-bit inputs, 7-bit weights are
 what fits, so that all processors compute the same.

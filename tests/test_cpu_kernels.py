@@ -120,3 +120,12 @@ def test_a_build_without_it(monkeypatch, make_nlp):
     finally:
         cpu_kernels._is_usable.cache_clear()
     assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_first_prediction_draws_no_random_number(make_nlp):
+    nlp = make_nlp()
+    cpu_kernels._is_usable.cache_clear()
+    before = torch.get_rng_state()
+    nlp("acute renal failure .")
+    assert cpu_kernels._is_usable.cache_info().misses == 1
+    assert torch.equal(torch.get_rng_state(), before)
