@@ -27,12 +27,12 @@ import srsly
 import typer
 from wasabi import msg
 
-from spacy_mslm.adaptation import RECORD
-from spacy_mslm.files import replace_file
-from spacy_mslm.formats.iob import read_iob
-from spacy_mslm.readers import make_corpus
-from spacy_mslm.scorer import EntityScorer
-from spacy_mslm.texts import letters
+from spacy_mslm.corpus.formats.iob import read_iob
+from spacy_mslm.corpus.readers import make_corpus
+from spacy_mslm.scoring.scorer import EntityScorer
+from spacy_mslm.text.plain_texts import letters
+from spacy_mslm.training.adaptation import RECORD
+from spacy_mslm.util.files import replace_file
 
 from .accuracy_report import accuracy_report
 from .reference import CONFIGS, SPLITS

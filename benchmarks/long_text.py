@@ -21,7 +21,7 @@ def long_text(
     sentences: Annotated[int, typer.Option(help="Sentences in a document")] = 60,
 ) -> None:
     """F1 of sentences joined into documents, and the share of entities that a shift changes."""
-    from spacy_mslm.readers import read_docs
+    from spacy_mslm.corpus.readers import read_docs
 
     nlp = spacy.load(model)
     docs = list(read_docs(data, nlp.vocab))

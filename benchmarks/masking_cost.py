@@ -15,10 +15,11 @@ import typer
 from spacy.training import Example
 from wasabi import msg
 
-from spacy_mslm.collocations import write_collocations
-from spacy_mslm.component import find_mslm
-from spacy_mslm.gold import align_gold
-from spacy_mslm.masking import (
+from spacy_mslm.corpus.gold import align_gold
+from spacy_mslm.corpus.readers import make_corpus, read_docs
+from spacy_mslm.masking.collocations import write_collocations
+from spacy_mslm.masking.pmi import find_vocabulary
+from spacy_mslm.masking.strategies import (
     JointMasking,
     Masking,
     NoMasking,
@@ -26,11 +27,10 @@ from spacy_mslm.masking import (
     SpanMasking,
     TokenMasking,
 )
-from spacy_mslm.model import document_windows, shim_of
-from spacy_mslm.optimizer import make_adamw
-from spacy_mslm.pmi import find_vocabulary
-from spacy_mslm.readers import make_corpus, read_docs
-from spacy_mslm.views import mask_sequence
+from spacy_mslm.masking.views import mask_sequence
+from spacy_mslm.model.architecture import document_windows, shim_of
+from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.pipeline.component import find_mslm
 
 RESULTS = Path(__file__).parent / "results" / "masking_cost.json"
 BATCH = 16

@@ -91,7 +91,7 @@ def train(
 
 def score_run(folder: Path, test: Path) -> None:
     """Score the checkpoint that was best on dev, on clean test text."""
-    from spacy_mslm.readers import make_corpus
+    from spacy_mslm.corpus.readers import make_corpus
 
     nlp = spacy.load(folder / "model-best")
     scores = nlp.evaluate(list(make_corpus(test)(nlp)))

@@ -146,7 +146,7 @@ def count_words(path: Path) -> int:
 
 
 def write_sentences(data: Path, words: int, folder: Path) -> Path:
-    from spacy_mslm.formats.iob import read_iob
+    from spacy_mslm.corpus.formats.iob import read_iob
 
     sentences = [" ".join(sentence.words) for sentence in read_iob(data / SPLITS["test"])]
     return _write_sample(sentences, words, folder / "sentences.json")
@@ -213,7 +213,7 @@ def prepare_cnn(data: Path, folder: Path) -> Path:
         import spacy
         from spacy.util import minibatch
 
-        from spacy_mslm.readers import make_corpus
+        from spacy_mslm.corpus.readers import make_corpus
 
         nlp = spacy.blank("en")
         nlp.add_pipe("ner")

@@ -111,9 +111,9 @@ def bare_encoder(model: str, budget: int = 4096) -> Answer:
     import spacy
     import torch
 
-    from spacy_mslm.collate import pad_ids
-    from spacy_mslm.component import find_mslm
-    from spacy_mslm.model import document_windows, shim_of
+    from spacy_mslm.model.architecture import document_windows, shim_of
+    from spacy_mslm.pieces.collate import pad_ids
+    from spacy_mslm.pipeline.component import find_mslm
 
     nlp = spacy.load(model)
     net = find_mslm(nlp, model)[1].model

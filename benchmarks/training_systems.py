@@ -19,14 +19,14 @@ from spacy.training import Example
 sys.path.insert(0, str(Path(__file__).parents[1]))  # it is run as a file
 
 from benchmarks.systems import answer_requests
-from spacy_mslm.collate import batch_rows
-from spacy_mslm.component import MSLM, find_mslm
-from spacy_mslm.formats.iob import read_iob
-from spacy_mslm.formats.records import Sentence
-from spacy_mslm.losses import Terms
-from spacy_mslm.model import shim_of
-from spacy_mslm.optimizer import make_adamw
-from spacy_mslm.readers import make_corpus
+from spacy_mslm.corpus.formats.iob import read_iob
+from spacy_mslm.corpus.formats.records import Sentence
+from spacy_mslm.corpus.readers import make_corpus
+from spacy_mslm.model.architecture import shim_of
+from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.pieces.collate import batch_rows
+from spacy_mslm.pipeline.component import MSLM, find_mslm
+from spacy_mslm.training.losses import Terms
 
 BATCH = 16
 LABELS = ["O", "B-Disease", "I-Disease"]
@@ -189,7 +189,7 @@ def paper(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:
 
 def _sentences(train: str) -> list[Sentence]:
     """In the order of the examples of ours."""
-    from spacy_mslm.readers import select
+    from spacy_mslm.corpus.readers import select
 
     return list(select(read_iob(Path(train)), 0, 0))
 

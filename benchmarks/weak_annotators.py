@@ -17,7 +17,7 @@ import typer
 from wasabi import msg
 
 from spacy_mslm.cli.weak import read_settings
-from spacy_mslm.terminology import read_terms
+from spacy_mslm.text.terminology import read_terms
 from spacy_mslm.weak.medcat_setup import OFFLINE, environment_python
 from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
 

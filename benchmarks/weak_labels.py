@@ -180,7 +180,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _load_million(folder: Path, terms: list[Path]) -> dict[str, float]:
     """Our terms, and as many again with a number behind them as it takes."""
-    from spacy_mslm.terminology import Terminology, read_terms
+    from spacy_mslm.text.terminology import Terminology, read_terms
 
     rows = [term for path in terms for term in read_terms(path)]
     path = folder / "million.tsv"

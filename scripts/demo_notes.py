@@ -23,7 +23,7 @@ import re
 import sys
 from pathlib import Path
 
-from spacy_mslm.files import replace_files
+from spacy_mslm.util.files import replace_files
 
 WORDS = {
     "grades": ["acute", "chronic", "severe", "mild", "recurrent", "bilateral"],

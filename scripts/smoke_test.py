@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wasabi import msg
 
-from spacy_mslm.files import replace_file
+from spacy_mslm.util.files import replace_file
 
 
 def main(wheel: Path, text: str, target: Path) -> None:

@@ -14,10 +14,10 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_mslm.files import replace_file
-from spacy_mslm.formats.iob import read_iob
-from spacy_mslm.sentences import sentence_starts
-from spacy_mslm.texts import letters
+from spacy_mslm.corpus.formats.iob import read_iob
+from spacy_mslm.text.plain_texts import letters
+from spacy_mslm.text.sentences import sentence_starts
+from spacy_mslm.util.files import replace_file
 
 
 def main(corpus: Path, target: Path, sources: list[Path]) -> None:

@@ -90,48 +90,90 @@ def outside(name: str) -> set[str]:
     return found - sys.stdlib_module_names - {"spacy_mslm"}
 
 
+def modules(package: str) -> list[str]:
+    """The names of all modules of a subpackage, without `spacy_mslm.`."""
+    names = (name.removeprefix("spacy_mslm.") for name in TREES)
+    return [name for name in names if name == package or name.startswith(f"{package}.")]
+
+
 def test_the_graph_is_read_right() -> None:
-    assert OURS["spacy_mslm.losses"] >= {"spacy_mslm.batches", "spacy_mslm.network"}
+    assert OURS["spacy_mslm.training.losses"] >= {
+        "spacy_mslm.types",
+        "spacy_mslm.model.network",
+    }
     assert "spacy_mslm.cli.convert" in OURS["spacy_mslm.cli.__init__"]
-    assert "spacy" in outside("component") and "torch" in outside("network")
+    assert "spacy" in outside("pipeline.component") and "torch" in outside("model.network")
 
 
-@pytest.mark.parametrize("name", ["batches", "errors"])
+# Packages in the order of the data: a module imports from its own package and from those above it.
+LAYERS = [
+    ("errors", "types", "__init__"),
+    ("util",),
+    ("text",),
+    ("corpus",),
+    ("pieces",),
+    ("masking",),
+    ("model",),
+    ("inference",),
+    ("scoring",),
+    ("training",),
+    ("pipeline",),
+    ("weak",),
+    ("tasks",),
+    ("cli",),
+]
+LAYER_OF = {package: i for i, packages in enumerate(LAYERS) for package in packages}
+
+
+def package_of(module: str) -> str:
+    return module.removeprefix("spacy_mslm.").partition(".")[0]
+
+
+@pytest.mark.parametrize("module", TREES)
+def test_imports_point_one_way(module: str) -> None:
+    layer = LAYER_OF[package_of(module)]
+    up = [other for other in OURS[module] if LAYER_OF[package_of(other)] > layer]
+    beside = [
+        other
+        for other in OURS[module]
+        if LAYER_OF[package_of(other)] == layer and package_of(other) != package_of(module)
+    ]
+    assert not up + beside
+
+
+@pytest.mark.parametrize("name", ["types", "errors"])
 def test_carriers_know_nothing_of_ours(name: str) -> None:
     assert OURS[f"spacy_mslm.{name}"] == set()
     assert outside(name) <= {"numpy"}
 
 
-@pytest.mark.parametrize(
-    ("name", "uses"),
-    [
-        ("windows", ()),
-        ("collocations", ("files",)),
-        ("masking", ("collocations",)),
-        ("views", ()),
-        ("decoding", ()),
-        ("calibration", ()),
-        ("mask_weights", ()),
-        ("schedules", ()),
-    ],
-)
-def test_steps_need_neither_torch_nor_spacy(name: str, uses: tuple[str, ...]) -> None:
+NUMPY_ONLY = [
+    *("pieces.windows", "model.schedules", "inference.decoding", "inference.calibration"),
+    *("masking.collocations", "masking.strategies", "masking.views", "masking.weights"),
+]
+
+
+@pytest.mark.parametrize("name", NUMPY_ONLY)
+def test_steps_need_neither_torch_nor_spacy(name: str) -> None:
     assert outside(name) <= {"numpy"}
-    allowed = {f"spacy_mslm.{module}" for module in ("batches", "errors", *uses)}
+    allowed = {
+        f"spacy_mslm.{module}"
+        for module in ("types", "errors", "util.files", "masking.collocations")
+    }
     assert OURS[f"spacy_mslm.{name}"] <= allowed
 
 
-FORMATS = [name for name in TREES if name.startswith("spacy_mslm.formats.")]
-
-
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", modules("corpus.formats"))
 def test_formats_need_the_standard_library_only(name: str) -> None:
-    assert outside(name.removeprefix("spacy_mslm.")) == set()
-    allowed = {"spacy_mslm.errors", "spacy_mslm.label_schemes", *FORMATS}
-    assert OURS[name] <= allowed
+    assert outside(name) <= {"numpy"} if name.endswith("records") else outside(name) == set()
+    others = {f"spacy_mslm.{module}" for module in modules("corpus.formats")}
+    others |= {"spacy_mslm.corpus.label_schemes", "spacy_mslm.util.lines"}
+    assert OURS[f"spacy_mslm.{name}"] <= others | {"spacy_mslm.errors", "spacy_mslm.types"}
 
 
-@pytest.mark.parametrize("name", ["network", "mlm_heads", "losses", "checkpoints"])
+@pytest.mark.parametrize(
+    "name", ["model.network", "model.mlm_heads", "model.checkpoints", "training.losses"]
+)
 def test_torch_code_knows_no_spacy(name: str) -> None:
     assert outside(name) <= {"numpy", "torch", "transformers", "tokenizers"}
 

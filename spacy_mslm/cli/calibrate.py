@@ -8,7 +8,7 @@ import typer
 from ..errors import Errors
 
 if TYPE_CHECKING:
-    from ..calibration import Calibration
+    from ..inference.calibration import Calibration
 
 
 def calibrate_cli(
@@ -56,9 +56,9 @@ def calibrate(
 
     import spacy
 
-    from ..component import find_mslm, run_pipes_before
-    from ..files import replaced_folder
-    from ..readers import make_corpus
+    from ..corpus.readers import make_corpus
+    from ..pipeline.component import find_mslm, run_pipes_before
+    from ..util.files import replaced_folder
 
     path = output or Path(model)
     if output is None and not path.is_dir():

@@ -8,7 +8,7 @@ import typer
 from ..errors import Warnings
 
 if TYPE_CHECKING:
-    from ..conversion import Conversion, Split
+    from ..corpus.convert import Conversion, Split
 
 
 def convert_cli(
@@ -58,7 +58,7 @@ def convert_cli(
     """
     from wasabi import msg
 
-    from ..conversion import convert
+    from ..corpus.convert import convert
 
     try:
         conversion = convert(
@@ -125,7 +125,7 @@ def show_statistics(conversion: "Conversion") -> None:
 
 def split_warnings(splits: "list[Split]") -> list[str]:
     """What a user should know before training on these splits."""
-    from ..readers import listing
+    from ..corpus.readers import listing
 
     warnings = []
     for split in splits:

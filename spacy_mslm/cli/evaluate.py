@@ -84,10 +84,10 @@ def evaluate(
     """The scores, with all that they depend on."""
     import spacy
 
-    from ..component import find_mslm, run_pipes_before
-    from ..masking import JointMasking
-    from ..readers import make_corpus
-    from ..scorer import EntityScorer
+    from ..corpus.readers import make_corpus
+    from ..masking.strategies import JointMasking
+    from ..pipeline.component import find_mslm, run_pipes_before
+    from ..scoring.scorer import EntityScorer
 
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
@@ -134,7 +134,7 @@ def evaluate(
 def write_report(path: Path, report: dict[str, Any]) -> None:
     import json
 
-    from ..files import replace_file
+    from ..util.files import replace_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, (json.dumps(report, indent=2) + "\n").encode("utf8"))

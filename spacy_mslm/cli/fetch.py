@@ -33,7 +33,7 @@ def fetch_cli(
     """
     from wasabi import msg
 
-    from ..assets import fetch_set, read_table
+    from ..corpus.download import fetch_set, read_table
 
     table = read_table()
     failed = False

@@ -12,7 +12,7 @@ from ..errors import Errors
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..heatmap import Block
+    from ..tasks.heatmap.reading import Block
 
 # Files in columns; any other file but `.spacy` is plain text.
 IOB_SUFFIXES = (".tsv", ".iob", ".conll")
@@ -58,8 +58,8 @@ def heatmap(arguments: Sequence[str], output: Path, *, limit: int = 10) -> "list
     """
     import spacy
 
-    from ..files import replace_file
-    from ..heatmap import make_block, read_model
+    from ..tasks.heatmap.reading import make_block, read_model
+    from ..util.files import replace_file
 
     *models, texts = arguments
     if not models:
@@ -90,11 +90,11 @@ def find_renderer(output: Path) -> "Callable[[Sequence[Block]], bytes]":
     if output.is_dir() or suffix not in (".html", ".png"):
         raise ValueError(Errors.M141.format(path=output))
     if suffix == ".html":
-        from ..heatmap_html import render_html
+        from ..tasks.heatmap.html import render_html
 
         return render_html
     try:
-        from ..heatmap_png import render_png
+        from ..tasks.heatmap.png import render_png
     except ImportError as err:
         raise ValueError(Errors.M142.format(error=err)) from err
     return render_png
@@ -104,8 +104,8 @@ def read_sources(path: Path, limit: int) -> "list[tuple[str, str | Doc]]":
     """The first texts of a file, each with its id: strings, or Docs where it has tokens."""
     from spacy.vocab import Vocab
 
-    from ..formats.lines import read_lines
-    from ..readers import read_docs
+    from ..corpus.readers import read_docs
+    from ..util.lines import read_lines
 
     sources: list[tuple[str, str | Doc]] = []
     if path.is_dir() or path.suffix in (".spacy", *IOB_SUFFIXES):

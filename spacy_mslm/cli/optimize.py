@@ -11,7 +11,7 @@ from ..errors import Errors
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..component import MSLM
+    from ..pipeline.component import MSLM
 
 ROUNDS = 3  # of measuring speed, before and after in turn
 RUNTIME = "onnxruntime>=1.18"  # what the result needs to be loaded
@@ -69,11 +69,11 @@ def optimize(
     import spacy
     import srsly
 
-    from ..component import find_mslm
-    from ..files import replaced_folder
-    from ..model import shim_of
-    from ..onnx_encoder import OnnxEncoder
-    from ..onnx_export import export_encoder
+    from ..model.architecture import shim_of
+    from ..model.fast.onnx_encoder import OnnxEncoder
+    from ..model.fast.onnx_export import export_encoder
+    from ..pipeline.component import find_mslm
+    from ..util.files import replaced_folder
 
     if output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
@@ -109,7 +109,7 @@ def optimize(
 
 
 def _measure(nlp: "Language", pipe: "MSLM", path: Path) -> Measured:
-    from ..readers import make_corpus
+    from ..corpus.readers import make_corpus
 
     pipe.score_perplexity = pipe.score_masked = False
     scores = nlp.evaluate(list(make_corpus(path)(nlp)), batch_size=nlp.batch_size)

@@ -12,7 +12,7 @@ from ..errors import Errors
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..collocations import Collocation
+    from ..masking.collocations import Collocation
 
 SAMPLE = 30  # of domain terms and of other collocations shown by --overlap
 
@@ -52,7 +52,7 @@ def pmi_cli(
     """
     from wasabi import msg
 
-    from ..collocations import SIZES
+    from ..masking.collocations import SIZES
 
     try:
         vocabulary, mentions = build_vocabulary(
@@ -90,9 +90,9 @@ def build_vocabulary(
     import spacy
     from tqdm import tqdm
 
-    from ..collocations import write_collocations
-    from ..pmi import find_vocabulary
-    from ..readers import read_gold
+    from ..corpus.readers import read_gold
+    from ..masking.collocations import write_collocations
+    from ..masking.pmi import find_vocabulary
 
     nlp = spacy.blank(lang)
     mentions: set[tuple[str, ...]] = set()
@@ -130,7 +130,7 @@ def show_overlap(vocabulary: list["Collocation"], mentions: Iterable[tuple[str, 
     """Tables 11 and 14: how many collocations are domain terms, and examples, evenly drawn."""
     from wasabi import msg
 
-    from ..collocations import compare_with_mentions
+    from ..masking.collocations import compare_with_mentions
 
     overlap = compare_with_mentions(vocabulary, mentions)
     names = {

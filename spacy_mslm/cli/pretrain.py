@@ -49,7 +49,7 @@ def run(config_path: Path, output_path: Path, overrides: dict[str, Any], force: 
     """Read the config, train, and return the record of it."""
     from spacy.util import load_config, registry
 
-    from ..pretraining import pretrain
+    from ..training.pretraining import pretrain
 
     config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
     if "pretraining" not in config:

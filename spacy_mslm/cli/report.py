@@ -34,12 +34,12 @@ def report_cli(
 
 def report(metrics_path: Path, output_path: Path, title: str, baseline: str) -> list[Path]:
     """Read, draw and write; returns the files."""
-    from ..files import replace_files
-    from ..report import by_heading, make_tables, read_results, render_markdown
-    from ..report_html import render_html
+    from ..tasks.compare.html import render_html
+    from ..tasks.compare.tables import by_heading, make_tables, read_results, render_markdown
+    from ..util.files import replace_files
 
     try:
-        from ..report_plot import draw_scores
+        from ..tasks.compare.plot import draw_scores
     except ImportError as err:
         raise ImportError(Errors.M172.format(error=err)) from None
 

@@ -29,7 +29,7 @@ def label_cli(
     """
     from wasabi import msg
 
-    from ..weak.labelling import label_notes
+    from ..weak.label_corpus import label_notes
 
     try:
         settings, output = read_settings(config_path, ctx.args)

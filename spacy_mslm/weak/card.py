@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..files import replace_file
+from ..util.files import replace_file
 from .notes import LISTED, Survey
 from .shards import SPLITS
 

@@ -17,7 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..errors import Errors
-from ..sentences import sentence_starts
+from ..text.sentences import sentence_starts
 from .notes import Note
 
 # Marks of at most so many characters: one that does not close must not hide the rest of a note.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import Errors
-from ..files import replace_file
+from ..util.files import replace_file
 
 MEDCAT_VERSION = "2.9.0"
 # MedCAT would ask PyPI for news whenever it is imported.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import Errors
-from ..formats.lines import read_lines
+from ..util.lines import read_lines
 
 # What a column may be called, in lower case.
 COLUMNS = {

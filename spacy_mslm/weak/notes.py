@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Errors
-from ..progress import progress_bar
-from ..texts import as_paths
+from ..text.plain_texts import as_paths
+from ..util.progress import progress_bar
 from .note_files import Record, read_notes
 
 # A note with more is none: our tokenizer's own limit, too.

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from ..corpus.formats.jsonl import read_jsonl
+from ..corpus.formats.records import check_mention
+from ..corpus.label_schemes import Mention
+from ..corpus.readers import read_gold
 from ..errors import Errors
-from ..files import replace_file
-from ..formats.jsonl import read_jsonl
-from ..formats.lines import read_lines
-from ..formats.records import check_mention
-from ..label_schemes import Mention
-from ..readers import read_gold
+from ..util.files import replace_file
+from ..util.lines import read_lines
 
 ANSWERS = ("accept", "reject", "ignore")
 # Of the normal distribution, for an interval of 95 %.

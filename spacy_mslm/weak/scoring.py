@@ -9,9 +9,9 @@ from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from ..readers import make_corpus
+from ..corpus.readers import make_corpus
+from .label_corpus import BATCH
 from .labeller import Found, make_labeller
-from .labelling import BATCH
 from .notes import Note
 
 VOTE, ALL = "vote", "all"

@@ -7,8 +7,8 @@ from pathlib import Path
 from spacy.tokens import Doc, DocBin
 from srsly.msgpack._packer import Packer
 
-from ..files import replace_file
-from ..sentences import sentence_docs
+from ..text.sentences import sentence_docs
+from ..util.files import replace_file
 
 SPLITS = ("train", "dev", "test")
 # DocBin packs user data by srsly, which looks for plug-ins in all installed packages every time:

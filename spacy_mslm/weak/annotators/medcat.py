@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from ...corpus.gold import document_name
 from ...errors import Errors, Warnings
-from ...files import replaced_folder
-from ...gold import document_name
+from ...util.files import replaced_folder
 from ..concepts import Concept
 from ..medcat_setup import OFFLINE, environment_python, is_ready
 

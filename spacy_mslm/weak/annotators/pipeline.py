@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import spacy
 from spacy.tokens import Doc
 
-from ...extensions import confidence_of
+from ...util.extensions import confidence_of
 from ..concepts import Concept
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 
 from ...errors import Errors
-from ...formats.lines import read_lines
+from ...util.lines import read_lines
 from ..concepts import Concept
 
 

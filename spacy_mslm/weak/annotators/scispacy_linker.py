@@ -20,9 +20,9 @@ import spacy
 from spacy.tokens import Doc, Span, Token
 
 from ...errors import Errors
-from ...files import replaced_folder
-from ...formats.lines import read_lines
-from ...provenance import digest_of
+from ...util.digests import digest_of
+from ...util.files import replaced_folder
+from ...util.lines import read_lines
 from ..concepts import Concept
 
 if TYPE_CHECKING:  # an extra, and slow to import

@@ -1,12 +1,12 @@
-"""Concepts of a terminology: names that are looked up, see `spacy_mslm.terminology`."""
+"""Concepts of a terminology: names that are looked up, see `spacy_mslm.text.terminology`."""
 
 from collections.abc import Iterable, Sequence
 
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.tokens import Doc
 
-from ...terminology import Terminology
-from ...texts import as_paths
+from ...text.plain_texts import as_paths
+from ...text.terminology import Terminology
 from ..clusters import Clusters
 from ..concepts import Concept
 

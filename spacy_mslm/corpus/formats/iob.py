@@ -1,0 +1,68 @@
+"""IOB files: a token and its tag a line, an empty line after every sentence.
+
+Familial   B-Disease
+ataxia     I-Disease
+was        O
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import Errors
+from ...util.lines import read_lines
+from ..label_schemes import check_scheme, decode_tags, detect_scheme
+from .records import Sentence
+
+DOC_START = "-DOCSTART-"
+
+
+def read_iob(path: str | Path, scheme: str = "auto") -> Iterator[Sentence]:
+    """The sentences of an IOB file, one after the other.
+
+    Columns are separated by tabs or, on a line without a tab, by spaces; the first is the token,
+    the last the tag. `-DOCSTART-` lines end a sentence and are skipped. With `auto` the file is
+    read twice, as its scheme is only known at its end.
+    """
+    path = Path(path)
+    check_scheme(scheme)
+    if scheme == "auto":
+        rows = ((line, tags) for line, _, tags in _read_rows(path))
+        scheme = detect_scheme(rows, source=str(path))
+    found = False
+    for line, words, tags in _read_rows(path):
+        found = True
+        mentions = decode_tags(tags, scheme, source=str(path), first_line=line)
+        yield Sentence(f"{path.name}:{line}", words, mentions, line)
+    if not found:
+        raise ValueError(Errors.M110.format(path=path))
+
+
+def columns(line: str) -> list[str]:
+    """The columns of a line."""
+    # str.split() would also cut at no-break and other spaces inside of tokens.
+    if "\t" in line:
+        return [column.strip(" ") for column in line.split("\t")]
+    return [column for column in line.split(" ") if column]
+
+
+def _read_rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The line of the first token, the tokens and the tags of every sentence. A sentence has no
+    line in it that is not a token, so that the n-th tag is n lines further down."""
+    words: list[str] = []
+    tags: list[str] = []
+    line_number = 0
+    for line_number, line in read_lines(path):
+        row = columns(line)
+        if not any(row) or row[0] == DOC_START:
+            if words:
+                yield line_number - len(words), words, tags
+                words, tags = [], []
+            continue
+        if len(row) == 1 or not row[-1]:
+            raise ValueError(Errors.M107.format(path=path, line=line_number))
+        if not row[0]:
+            raise ValueError(Errors.M108.format(path=path, line=line_number))
+        words.append(row[0])
+        tags.append(row[-1])
+    if words:
+        yield line_number - len(words) + 1, words, tags

@@ -1,0 +1,83 @@
+"""Examples -> gold annotation in the predicted document's tokens, with what could not be aligned.
+
+Missing annotation is treated as spaCy treats it: no tag, no loss. A mention that the tokens cannot
+express is missing likewise, and listed: never dropped in silence.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
+
+
+def align_gold(example: Example, spans_key: str | None) -> Gold:
+    """Tags and mentions of an example, from `doc.ents` or from `doc.spans[spans_key]`."""
+    reference = example.reference
+    if spans_key is not None:
+        return _align_spans(example, spans_key)
+    tags = np.full(len(example.predicted), MISSING, dtype=np.int64)
+    if not reference.has_annotation("ENT_IOB"):
+        return Gold(tags, [], [])
+    mentions, unaligned = _align(example, reference.ents)
+    outside = [iob == 2 for iob in example.get_aligned("ENT_IOB")]
+    tags[np.array(outside, dtype=bool)] = O
+    _tag(tags, mentions)
+    return Gold(tags, mentions, unaligned)
+
+
+def _align_spans(example: Example, key: str) -> Gold:
+    """A span group says nothing of the tokens outside it, so a document that has the group is
+    taken as annotated throughout, and one that has not as not annotated at all."""
+    group = example.reference.spans.get(key)
+    predicted = example.predicted
+    tags = np.full(len(predicted), O if group is not None else MISSING, dtype=np.int64)
+    mentions, unaligned = _align(example, group or ())
+    for bad in unaligned:
+        covered = predicted.char_span(bad.start, bad.end, alignment_mode="expand")
+        if covered is not None:
+            tags[covered.start : covered.end] = MISSING
+    _tag(tags, mentions)
+    return Gold(tags, mentions, unaligned)
+
+
+def _align(example: Example, spans: Iterable[Span]) -> tuple[list[Mention], list[Unaligned]]:
+    predicted = example.predicted
+    taken = np.zeros(len(predicted), dtype=bool)
+    mentions, unaligned = [], []
+    for span in spans:
+        reason = None
+        if not span.label_:
+            reason = "it has no label"
+        elif span.start == span.end or not span.text.strip():
+            reason = "it is empty"
+        else:
+            indices = _aligned_tokens(example, span)
+            if indices is None:
+                reason = "it splits a token"
+            elif taken[indices[0] : indices[1]].any():
+                reason = "it overlaps another"
+            else:
+                taken[indices[0] : indices[1]] = True
+                mentions.append(Mention(*indices, span.label_))
+        if reason is not None:
+            unaligned.append(Unaligned(span.start_char, span.end_char, reason))
+    return mentions, unaligned
+
+
+def _aligned_tokens(example: Example, span: Span) -> tuple[int, int] | None:
+    aligned = example.get_aligned_spans_y2x([span], allow_overlap=True)
+    return (aligned[0].start, aligned[0].end) if aligned else None
+
+
+def _tag(tags: np.ndarray, mentions: Iterable[Mention]) -> None:
+    for mention in mentions:
+        tags[mention.start : mention.end] = I
+        tags[mention.start] = B
+
+
+def document_name(doc: Doc, index: int) -> str:
+    """How messages name a document: by its id, else by its place in the stream."""
+    return str(doc.user_data.get("id", f"#{index}"))

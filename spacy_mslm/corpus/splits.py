@@ -1,0 +1,97 @@
+"""Where the splits of an annotated set are: a file, a folder of BRAT texts or of shards of a
+corpus, or a folder in which each split is one of these.
+
+    set/train.tsv  set/devel.tsv  set/test.tsv          (or dev, valid; any of SUFFIXES)
+    set/train/7.txt  set/train/7.ann  set/dev/...       BRAT
+    set/train/00000.spacy  set/train/00001.spacy ...    shards
+    set/documents  set/annotations                      EBM-NLP, which has its own splits
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import Errors
+from .formats.detection import FORMATS, detect_format
+from .formats.ebm_nlp import SPLITS, is_ebm_nlp
+
+# The names of the splits without their suffix, by the name of what is written.
+SPLIT_NAMES = {"train": ("train",), "dev": ("devel", "dev", "valid"), "test": ("test",)}
+SUFFIXES = (".tsv", ".txt", ".iob", ".conll", ".pubtator", ".xml", ".jsonl", ".spacy")
+
+
+class Source(NamedTuple):
+    """A split: its name, what it is read from, in which format, and where it is written to."""
+
+    name: str
+    path: Path
+    format: str
+    output: Path
+
+
+def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> list[Source]:
+    """The splits of an input; train is first where there is one.
+
+    format: One of FORMATS, or auto to look at each file.
+    """
+    if format not in ("auto", *FORMATS):
+        expected = ", ".join(("auto", *FORMATS))
+        raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
+    if not input_path.exists():
+        raise ValueError(Errors.M106.format(path=input_path))
+    if input_path.is_file() or _is_brat(input_path) or _is_shards(input_path):
+        source = Source(output_path.stem, input_path, _look(input_path, format), output_path)
+        sources = [source]
+    elif format == "ebm_nlp" or (format == "auto" and is_ebm_nlp(input_path)):
+        outputs = [output_path / f"{split}.spacy" for split in SPLITS]
+        sources = [Source(o.stem, input_path, "ebm_nlp", o) for o in outputs]
+    else:
+        sources = [
+            Source(split, path, _look(path, format), output_path / f"{split}.spacy")
+            for split, path in _find_splits(input_path).items()
+        ]
+    is_file = sources[0].output == output_path
+    is_taken = output_path.is_dir() if is_file else output_path.is_file()
+    onto_itself = {s.output.resolve() for s in sources} & {s.path.resolve() for s in sources}
+    if (output_path.suffix == ".spacy") != is_file or is_taken or onto_itself:
+        raise ValueError(Errors.M118.format(path=output_path))
+    return sources
+
+
+def _find_splits(folder: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    entries = sorted(folder.iterdir())
+    for split, stems in SPLIT_NAMES.items():
+        paths = [
+            entry
+            for entry in entries
+            if (entry.is_dir() and entry.name in stems)
+            or (entry.stem in stems and entry.suffix.lower() in SUFFIXES and entry.is_file())
+        ]
+        if len(paths) > 1:
+            names = ", ".join(path.name for path in paths)
+            raise ValueError(Errors.M117.format(path=folder, split=split, found=names))
+        if paths:
+            found[split] = paths[0]
+    if not found:
+        stems = tuple(stem for names in SPLIT_NAMES.values() for stem in names)
+        kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT or .spacy files"
+        expected = f"{', '.join(stems)} ({kinds})"
+        raise ValueError(Errors.M116.format(path=folder, expected=expected))
+    return found
+
+
+def _is_brat(folder: Path) -> bool:
+    return any(f.suffix == ".ann" and f.is_file() for f in folder.iterdir())
+
+
+def _is_shards(folder: Path) -> bool:
+    known = [name for names in SPLIT_NAMES.values() for name in names]
+    return any(f.suffix == ".spacy" and f.stem not in known for f in folder.iterdir())
+
+
+def _look(path: Path, format: str) -> str:
+    if format != "auto":
+        return format
+    if path.is_dir():
+        return "spacy" if _is_shards(path) else "brat"
+    return detect_format(path)

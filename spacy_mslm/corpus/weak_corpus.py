@@ -1,0 +1,115 @@
+"""Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ..errors import Errors
+from ..text.plain_texts import as_paths, read_texts, text_files
+from ..text.sentences import sentence_docs, sentence_spans
+from ..text.terminology import Terminology
+from ..util.extensions import confidence_of
+from .readers import read_gold, select
+
+Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
+
+
+class WeakCorpus:
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them.
+
+    text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
+        anything else, has found in them (`spacy apply` writes such). Others: plain text, a
+        sentence, passage or document a line, or `.jsonl` (`.gz` too). None: there is no text.
+    terms: tables of terms, which are the entities of plain text, see `terminology`. None: they are
+        left to whom the corpus is read for.
+    min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
+        `mslm` pipe gives. Entities of other origin have none, and stay.
+    limit: only the first so many documents; 0 for all.
+    seed: shuffle the documents, always in the same order, before the limit; null for file order.
+        They are held in memory, plain text without its analysis.
+    """
+
+    def __init__(
+        self,
+        text: str | Sequence[str] | None,
+        terms: str | Sequence[str] | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 0,
+        seed: int | None = 0,
+    ) -> None:
+        self.text = text_files(text)
+        self.terms = as_paths(terms)
+        self.min_confidence = min_confidence
+        self.limit = limit
+        self.seed = seed
+
+    def __bool__(self) -> bool:
+        """Whether there is text."""
+        return bool(self.text)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the entities of plain text are left to `annotate`."""
+        return bool(self.text.plain) and not self.terms
+
+    @property
+    def all_need_labels(self) -> bool:
+        """Whether there are no other entities."""
+        return self.needs_labels and not self.text.annotated
+
+    def __call__(self, nlp: Language, annotate: Annotate | None = None) -> Iterator[Example]:
+        """nlp: its tokenizer is used, and its vocabulary takes in the words.
+
+        annotate: sets the entities of a stream of documents, where the corpus has none.
+        """
+        for sentence in self._sentences(nlp, annotate):
+            if sentence.ents and self._trusts(sentence):
+                yield _example(sentence)
+
+    def _trusts(self, sentence: Span) -> bool:
+        confidences = [confidence_of(ent) for ent in sentence.ents]
+        return all(value is None or value >= self.min_confidence for value in confidences)
+
+    def _sentences(self, nlp: Language, annotate: Annotate | None) -> Iterator[Span]:
+        """With entities, where there are."""
+        if self.text.plain:
+            yield from (doc[:] for doc in self._annotated_plain(nlp, annotate))
+        docs = (doc for path in self.text.annotated for doc in read_gold(path, nlp.vocab))
+        for doc in select(docs, self.limit, self.seed):
+            yield from sentence_spans(doc)
+
+    def _annotated_plain(self, nlp: Language, annotate: Annotate | None) -> Iterable[Doc]:
+        docs = (
+            sentence
+            for name, line in select(read_texts(self.text.plain), self.limit, self.seed)
+            for sentence in sentence_docs(_named(nlp.make_doc(line), name))
+        )
+        if self.terms:
+            return _annotate_terms(docs, Terminology(self.terms, nlp.Defaults.stop_words))
+        if annotate is None:
+            raise ValueError(Errors.M151)
+        return annotate(docs)
+
+
+def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[Doc]:
+    for doc in docs:
+        doc.set_ents(terminology(doc), default="outside")
+        yield doc
+
+
+def _example(sentence: Span) -> Example:
+    reference = _copy(sentence)
+    predicted = reference.copy()
+    predicted.set_ents([], default="missing")
+    return Example(predicted, reference)
+
+
+def _named(doc: Doc, name: str) -> Doc:
+    doc.user_data["id"] = name
+    return doc
+
+
+def _copy(sentence: Span) -> Doc:
+    return _named(sentence.as_doc(), sentence.doc.user_data["id"])

@@ -1,0 +1,248 @@
+"""Pieces -> entities with confidences: windows through the encoder, detection, classification.
+
+Windows of all documents go through in groups of bounded size, batched by length within a group, so
+that memory grows neither with the number of documents nor with their length. A document that is
+longer than a group is read in parts. A part ends at a token that is surely in no mention: what
+comes after it is decoded with the next part, and mentions are those of the document as a whole.
+
+    pieces   |<---- group ---->|<---- group ---->|<- ...
+    tokens    ..(heart failure).....(renal   failure)....
+    decoded  |<------------------>|<------------------ ...
+                                  a token that is surely outside
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..model.architecture import MSLMModel, document_windows, shim_of
+from ..model.fast.cpu_kernels import fast_kernels
+from ..model.network import MSLMNetwork, mean_pool
+from ..pieces.collate import batch_by_padded_size, pad_ids
+from ..pieces.wordpieces import Wordpieces
+from ..types import BIO, Entity, O, Pieces, Prediction, Window, no_ints
+from .calibration import rescale
+from .decoding import bio_spans, decode_bio, last_surely_outside
+
+# Pieces whose vectors are kept at a time.
+GROUP_PIECES = 16_384
+# On a CPU, larger batches fall out of its caches: 4,096 pieces take a quarter longer a piece.
+CPU_BATCH_PIECES = 1024
+
+
+class Part(NamedTuple):
+    """Consecutive windows of a document, and whether they are its last ones."""
+
+    document: int
+    windows: list[Window]
+    is_last: bool
+
+    @property
+    def start(self) -> int:
+        return self.windows[0].own_start if self.windows else 0
+
+    @property
+    def end(self) -> int:
+        return self.windows[-1].own_end if self.windows else 0
+
+
+class Read(NamedTuple):
+    """What the encoder and the detection head say of a document from piece `start` on."""
+
+    start: int
+    vectors: torch.Tensor  # (pieces, hidden)
+    bio: np.ndarray  # (tokens that begin in these pieces, 3)
+
+
+def predict_entities(
+    model: MSLMModel,
+    documents: Sequence[Pieces],
+    batch_pieces: int,
+    transitions: np.ndarray,
+    temperature: float,
+) -> list[Prediction]:
+    """Entities of each document, in order.
+
+    batch_pieces: the most padded pieces that go through the encoder at once.
+    transitions: (3, 3) scores of one tag after another.
+    temperature: of the confidences.
+    """
+    shim = shim_of(model)
+    predictions = [_nothing_found(len(pieces.words)) for pieces in documents]
+    with shim.inference() as network:
+        if network.device.type == "cpu":
+            batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
+        left: Read | None = None  # of the document that the last group has ended in
+        for group in _groups(model, documents):
+            # No name here for what is read of a group: it is gone before the next one is read.
+            left = _find_entities(
+                network,
+                documents,
+                group,
+                _read(network, shim.wordpieces, documents, group, batch_pieces, left),
+                predictions,
+                transitions,
+                temperature,
+            )
+    return predictions
+
+
+def _nothing_found(n_tokens: int) -> Prediction:
+    bio = np.zeros((n_tokens, len(BIO)), dtype=np.float32)
+    bio[:, O] = 1.0
+    return Prediction([], bio)
+
+
+def _groups(model: MSLMModel, documents: Sequence[Pieces]) -> Iterator[list[Part]]:
+    """Parts of at most GROUP_PIECES pieces together; a single window may exceed it."""
+    group: list[Part] = []
+    size = 0
+    for i, pieces in enumerate(documents):
+        part: list[Window] = []
+        for window in document_windows(model, pieces):
+            owned = window.own_end - window.own_start
+            if size and size + owned > GROUP_PIECES:
+                yield [*group, Part(i, part, is_last=False)] if part else group
+                group, part, size = [], [], 0
+            part.append(window)
+            size += owned
+        group.append(Part(i, part, is_last=True))
+    if group:
+        yield group
+
+
+def _read(
+    network: MSLMNetwork,
+    wordpieces: Wordpieces,
+    documents: Sequence[Pieces],
+    group: list[Part],
+    batch_pieces: int,
+    left: Read | None,
+) -> list[Read]:
+    """What is read of each part; of the first one, with what is left of its document."""
+    vectors = _encode(network, wordpieces, documents, group, batch_pieces)
+    reads = _detect(network, documents, group, vectors)
+    if left is not None:
+        joined = torch.cat([left.vectors, reads[0].vectors])
+        reads[0] = Read(left.start, joined, np.concatenate([left.bio, reads[0].bio]))
+    return reads
+
+
+def _encode(
+    network: MSLMNetwork,
+    wordpieces: Wordpieces,
+    documents: Sequence[Pieces],
+    group: list[Part],
+    batch_pieces: int,
+) -> torch.Tensor:
+    """(all pieces of the group, hidden): each piece's vector from the window that owns it."""
+    sequences: list[np.ndarray] = []
+    places: list[tuple[slice, slice]] = []  # in the group, and in the window's row
+    offset = 0
+    for part in group:
+        for window in part.windows:
+            sequences.append(documents[part.document].ids[window.start : window.end])
+            owned = window.own_end - window.own_start
+            first = len(wordpieces.prefix) + window.own_start - window.start
+            places.append((slice(offset, offset + owned), slice(first, first + owned)))
+            offset += owned
+    vectors = torch.empty(offset, network.hidden_size, device=network.device)
+    for indices in batch_by_padded_size(sequences, batch_pieces, wordpieces.extra):
+        padded = pad_ids([sequences[i] for i in indices], wordpieces)
+        with fast_kernels(network.device):
+            encoded = network.encode(*padded).view(len(indices), -1, network.hidden_size)
+        for row, i in enumerate(indices):
+            in_group, in_row = places[i]
+            vectors[in_group] = encoded[row, in_row]
+    return vectors
+
+
+def _detect(
+    network: MSLMNetwork, documents: Sequence[Pieces], group: list[Part], vectors: torch.Tensor
+) -> list[Read]:
+    """Detection at the first piece of every token, part by part."""
+    firsts, offset = [], 0
+    for part in group:
+        pieces = documents[part.document]
+        starts = pieces.starts[pieces.tagged]
+        first, end = np.searchsorted(starts, [part.start, part.end])
+        firsts.append(starts[first:end] - part.start + offset)
+        offset += part.end - part.start
+    at = torch.from_numpy(np.concatenate(firsts)).to(vectors.device)
+    bio = network.detect(vectors[at]).float().softmax(-1).cpu().numpy()
+    reads, start, offset = [], 0, 0
+    for part, own in zip(group, firsts, strict=True):
+        end = offset + part.end - part.start
+        reads.append(Read(part.start, vectors[offset:end], bio[start : start + len(own)]))
+        start += len(own)
+        offset = end
+    return reads
+
+
+def _find_entities(
+    network: MSLMNetwork,
+    documents: Sequence[Pieces],
+    group: list[Part],
+    reads: list[Read],
+    predictions: list[Prediction],
+    transitions: np.ndarray,
+    temperature: float,
+) -> Read | None:
+    """Decode and classify; fills in `predictions` and returns what is left for the next group."""
+    found: list[tuple[Prediction, np.ndarray, np.ndarray]] = []  # with spans, their probabilities
+    vectors, left = [], None
+    for part, read in zip(group, reads, strict=True):
+        pieces, prediction = documents[part.document], predictions[part.document]
+        firsts = pieces.starts[pieces.tagged]
+        tokens = pieces.tagged[np.searchsorted(firsts, read.start) :][: len(read.bio)]
+        prediction.bio[tokens] = bio = read.bio
+        # Where nothing is sure, a part is decoded up to its end.
+        if not part.is_last and (cut := last_surely_outside(bio, transitions)):
+            # The token at the cut is decoded twice, as an end of either side.
+            start = int(pieces.starts[tokens[cut]])
+            left = Read(start, read.vectors[start - read.start :].clone(), bio[cut:])
+            tokens, bio = tokens[: cut + 1], bio[: cut + 1]
+        # Without a type to give it, a mention cannot be named: an untrained pipe finds none.
+        spans, confidences = _find_spans(bio if network.types else bio[:0], transitions)
+        # Tokens without pieces are passed over: a mention goes on across a line break.
+        ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
+        found.append((prediction, ranges, confidences))
+        places = (pieces.starts[ranges] - read.start).tolist()
+        vectors += [read.vectors[start:end] for start, end in places]
+    types, type_confidences = _classify(network, vectors)
+    k = 0
+    for prediction, ranges, confidences in found:
+        of_types = slice(k, k + len(ranges))
+        joint = rescale(confidences * type_confidences[of_types], temperature)
+        for (start, end), type_, value in zip(
+            ranges.tolist(), types[of_types].tolist(), joint.tolist(), strict=True
+        ):
+            prediction.entities.append(Entity(start, end, type_, value))
+        k += len(ranges)
+    return left
+
+
+def _find_spans(
+    probabilities: np.ndarray, transitions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, 3) -> (spans, 2) and (spans,) products of their tokens' tag probabilities."""
+    if not len(probabilities):
+        return no_ints(0, 2), np.zeros(0)
+    tags = decode_bio(probabilities, transitions)
+    spans = bio_spans(tags)
+    logs = np.log(np.maximum(probabilities[np.arange(len(tags)), tags], 1e-30), dtype=np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(tags == O, 0.0, logs))])
+    return spans, np.exp(sums[spans[:, 1]] - sums[spans[:, 0]])
+
+
+def _classify(network: MSLMNetwork, spans: list[torch.Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """Type index and its probability for each span, given as the vectors of its pieces."""
+    if not spans:
+        return no_ints(), np.zeros(0)
+    sizes = torch.tensor([len(vectors) for vectors in spans])
+    of = torch.repeat_interleave(torch.arange(len(spans)), sizes).to(spans[0].device)
+    pooled = mean_pool(torch.cat(spans), of, len(spans))
+    best = network.classify(pooled).float().softmax(-1).max(-1)
+    return best.indices.cpu().numpy(), best.values.cpu().numpy()

@@ -1,0 +1,64 @@
+"""Encoder of a trained pipe -> ONNX graph, with weights in 32-bit floats or in 8-bit integers."""
+
+import copy
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ...errors import Errors
+from .int8_linear import replace_linear_layers
+
+OPSET = 17
+
+
+class _Encoder(nn.Module):
+    """The encoder with plain tensors on both sides."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.encoder(input_ids=input_ids, attention_mask=attention_mask)[0]
+
+
+def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
+    """The graph of (rows, width) `input_ids` and `attention_mask` -> (rows, width, hidden) vectors.
+
+    int8: linear layers compute with 8-bit integers, see `int8_linear`.
+    """
+    try:
+        import onnx  # noqa: F401 (torch asks for it at the end of its work)
+    except ImportError as err:
+        raise ValueError(Errors.M025.format(error=err)) from err
+    encoder = lm.base_model
+    if int8:
+        encoder = copy.deepcopy(encoder)
+        replace_linear_layers(encoder)
+    # Of no meaning: the graph takes any ids and any shape.
+    ids = torch.ones(2, 8, dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    shape = {0: "rows", 1: "width"}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "encoder.onnx"
+        try:
+            torch.onnx.export(
+                _Encoder(encoder).eval(),
+                (ids, mask),
+                path,
+                input_names=["input_ids", "attention_mask"],
+                output_names=["vectors"],
+                dynamic_axes={n: shape for n in ("input_ids", "attention_mask", "vectors")},
+                opset_version=OPSET,
+                dynamo=False,  # the other exporter needs onnxscript, and is five times as slow
+            )
+        except Exception as err:  # whatever the tracing of a foreign module meets
+            family = lm.config.model_type
+            raise ValueError(Errors.M027.format(family=family, error=err)) from err
+        return path.read_bytes()

@@ -1,0 +1,143 @@
+"""The torch side of MSLM: an encoder, its masked-LM head and the two entity heads.
+
+Knows nothing of spaCy. A training pass reads the positions named in a `PaddedBatch`; prediction
+is `encode`, `detect` and, once mentions are found, `classify`.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..types import BIO, PaddedBatch
+from .fast.onnx_encoder import OnnxEncoder
+from .fast.sparse_embeddings import project_apart
+from .mlm_heads import head_for
+
+
+class HeadOutputs(NamedTuple):
+    """Logits at the positions that each head reads; None where it reads none."""
+
+    mlm: torch.Tensor | None  # (masked, vocabulary)
+    ed: torch.Tensor | None  # (tagged, 3)
+    el: torch.Tensor | None  # (mentions, types)
+
+
+class EntityHead(nn.Module):
+    """`softmax(f(h ∘ W))` of eqs. 7 and 10, up to the softmax: a vector joined with a trainable
+    one, a non-linearity, a linear layer over the labels.
+
+    (n, hidden) -> (n, labels)
+    """
+
+    def __init__(self, hidden: int, size: int, labels: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.empty(size).normal_(std=0.02))
+        self.output = nn.Linear(hidden + size, labels)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        joined = torch.cat([vectors, self.vector.expand(len(vectors), -1)], dim=-1)
+        return self.output(torch.tanh(joined))
+
+    def resize(self, labels: int) -> None:
+        """Add labels; what is known of the first ones stays."""
+        old = self.output
+        kept = min(labels, old.out_features)
+        self.output = nn.Linear(old.in_features, labels).to(old.weight.device)
+        with torch.no_grad():
+            self.output.weight[:kept] = old.weight[:kept]
+            self.output.bias[:kept] = old.bias[:kept]
+
+
+class MSLMNetwork(nn.Module):
+    """Encoder with masked-LM head (`lm`), detection head (eq. 7), classification head (eq. 10)."""
+
+    def __init__(self, lm: PreTrainedModel | OnnxEncoder, k: int, d: int, types: int) -> None:
+        super().__init__()
+        self.lm = lm
+        self.detection = EntityHead(self.hidden_size, k, len(BIO))
+        self.classification = EntityHead(self.hidden_size, d, types)
+        self.dropout = nn.Dropout(0.0)
+        self._mlm_head = head_for(lm)
+
+    @property
+    def device(self) -> torch.device:
+        return self.detection.vector.device
+
+    @property
+    def hidden_size(self) -> int:
+        return self.lm.config.hidden_size
+
+    @property
+    def types(self) -> int:
+        return self.classification.output.out_features
+
+    @property
+    def entity_heads(self) -> nn.ModuleDict:
+        """The heads that are not the checkpoint's."""
+        return nn.ModuleDict({"ed": self.detection, "el": self.classification})
+
+    def forward(self, batch: PaddedBatch) -> HeadOutputs:
+        """One training pass: only what the batch names is projected."""
+        at = {
+            name: torch.from_numpy(getattr(batch, name)).to(self.device)
+            for name in ("mask_at", "tag_at", "span_at", "span_of")
+        }
+        mlm = None
+        if len(batch.mask_at) and self._mlm_head is None:
+            read = [self._encode_and_project(*block) for block in batch.blocks]
+            vectors, logits = (torch.cat(parts) for parts in zip(*read, strict=True))
+            mlm = logits[at["mask_at"]]
+        else:
+            vectors = torch.cat([self.encode(*block) for block in batch.blocks])
+            if self._mlm_head is not None and len(batch.mask_at):
+                mlm = project_apart(partial(self._mlm_head, self.lm), vectors[at["mask_at"]])
+        ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
+        el = None
+        if len(batch.types):
+            pooled = mean_pool(vectors[at["span_at"]], at["span_of"], len(batch.types))
+            el = self.classify(pooled)
+        return HeadOutputs(mlm, ed, el)
+
+    def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """(rows, width) padded ids, (rows,) lengths -> (rows * width, hidden) vectors, eq. 1."""
+        return self.lm.base_model(**self._inputs(ids, lengths))[0].flatten(0, 1)
+
+    def _encode_and_project(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """For families without a head adapter: token vectors and all logits in one pass. The
+        vectors are caught on their way, since `hidden_states[-1]` is not the same in every family.
+        """
+        caught: list[torch.Tensor] = []
+        hook = self.lm.base_model.register_forward_hook(lambda *args: caught.append(args[2][0]))
+        try:
+            logits = self.lm(**self._inputs(ids, lengths)).logits
+        finally:
+            hook.remove()
+        return caught[0].flatten(0, 1), logits.flatten(0, 1)
+
+    def detect(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, hidden) -> (n, 3) logits of B, I, O."""
+        return self.detection(self.dropout(vectors))
+
+    def classify(self, pooled: torch.Tensor) -> torch.Tensor:
+        """(mentions, hidden) mean-pooled vectors (eq. 9) -> (mentions, types) logits."""
+        return self.classification(self.dropout(pooled))
+
+    def _inputs(self, ids: np.ndarray, lengths: np.ndarray) -> dict[str, torch.Tensor]:
+        attention = np.arange(ids.shape[1]) < lengths[:, None]
+        return {
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(attention.astype(np.int64)).to(self.device),
+        }
+
+
+def mean_pool(vectors: torch.Tensor, groups: torch.Tensor, n: int) -> torch.Tensor:
+    """Mean of the vectors of each group (eq. 9): (m, hidden), (m,) -> (n, hidden)."""
+    sums = vectors.new_zeros(n, vectors.shape[1]).index_add(0, groups, vectors)
+    counts = torch.bincount(groups, minlength=n).to(vectors.dtype)
+    return sums / counts[:, None]

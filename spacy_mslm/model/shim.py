@@ -1,0 +1,311 @@
+"""Between torch and thinc: runs the network, steps its parameters, turns it into files and back.
+
+Our own instead of thinc's `PyTorchShim` and spacy-transformers' `HFShim`, for what those do:
+`predict` there switches the shared module to training mode afterwards, so that another thread
+predicts with dropout; loading there unpickles, and writes files that the model file names.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, cast
+
+import safetensors.torch
+import srsly
+import torch
+from thinc.api import Optimizer, get_torch_default_device
+from thinc.shims import PyTorchGradScaler, Shim
+from thinc.types import FloatsXd
+from thinc.util import torch2xp, xp2torch
+
+from ..errors import Errors
+from ..pieces.wordpieces import Wordpieces
+from ..types import PaddedBatch
+from ..util.files import Content
+from .checkpoints import build_config, build_encoder
+from .fast.onnx_encoder import OnnxEncoder
+from .fast.sparse_embeddings import make_dense, use_sparse_gradient
+from .network import HeadOutputs, MSLMNetwork
+from .optimizer import AdamW
+
+ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
+    "encoder.json",
+    "heads.json",
+    "wordpieces.json",
+    "weights.safetensors",
+    "encoder.onnx",
+)
+# Of the tensors in networks of 32-bit floats, by safetensors' names.
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
+
+
+class MSLMShim(Shim):
+    """Holds the network and its wordpieces; both are None until initialised or loaded.
+
+    The network is in evaluation mode at all times but within the forward pass of an update, and the
+    backward pass where that computes layers again.
+    """
+
+    def __init__(self, mixed_precision: bool = False, gradient_checkpointing: bool = False) -> None:
+        super().__init__(None)
+        self._wordpieces: Wordpieces | None = None
+        self._mixed_precision = mixed_precision
+        self._gradient_checkpointing = gradient_checkpointing
+        self._scaler = PyTorchGradScaler()
+        self._training = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def network(self) -> MSLMNetwork:
+        if self._model is None:
+            raise ValueError(Errors.M021)
+        return self._model
+
+    @property
+    def wordpieces(self) -> Wordpieces:
+        if self._wordpieces is None:
+            raise ValueError(Errors.M021)
+        return self._wordpieces
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._model is not None
+
+    @property
+    def is_optimised(self) -> bool:
+        """Whether the encoder is for prediction alone: it cannot learn, nor fill in masks."""
+        return isinstance(self.network.lm, OnnxEncoder)
+
+    def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
+        device = get_torch_default_device()
+        if not isinstance(network.lm, OnnxEncoder):
+            use_sparse_gradient(network.lm, device)
+            if self._gradient_checkpointing:
+                network.lm.gradient_checkpointing_enable({"use_reentrant": False})
+        self._model = network.to(device).eval()
+        self._wordpieces = wordpieces
+
+    # ---- running ----
+
+    def __call__(
+        self, inputs: PaddedBatch, is_train: bool, dropout: float = 0.0
+    ) -> tuple[HeadOutputs, Callable]:
+        if not is_train:
+            with self.inference() as network:
+                return network(inputs), lambda gradients: None
+        return self._begin_update(inputs, dropout)
+
+    @contextlib.contextmanager
+    def inference(self) -> Iterator[MSLMNetwork]:
+        """The network for prediction: safe from any number of threads, since nothing of it is
+        changed, and in a forked process, where torch's thread pool of the parent is lost and the
+        first parallel operation would wait for it for ever."""
+        if self._pid != os.getpid():
+            torch.set_num_threads(1)
+            self._pid = os.getpid()
+        with torch.inference_mode(), self._autocast():
+            yield self.network
+
+    def _begin_update(self, batch: PaddedBatch, dropout: float) -> tuple[HeadOutputs, Callable]:
+        network = self.network
+        if self.is_optimised:
+            raise ValueError(Errors.M026)
+        with self._in_training(), self._autocast():
+            network.dropout.p = dropout
+            outputs = network(batch)
+
+        def backprop(gradients: HeadOutputs) -> None:
+            pairs = [
+                (output, gradient.to(output.dtype))
+                for output, gradient in zip(outputs, gradients, strict=True)
+                if output is not None and gradient is not None
+            ]
+            if pairs:
+                tensors, grads = zip(*pairs, strict=True)
+                again = self._in_training() if self._gradient_checkpointing else nullcontext()
+                with again:
+                    torch.autograd.backward(tensors, self._scaler.scale(grads))
+                make_dense(network.parameters())
+
+        return outputs, backprop
+
+    @contextlib.contextmanager
+    def _in_training(self) -> Iterator[None]:
+        with self._training:
+            self.network.train()
+            try:
+                yield
+            finally:
+                self.network.eval()
+
+    def _autocast(self) -> contextlib.AbstractContextManager:
+        """Half precision on a GPU that was asked for it: bfloat16 where the GPU has it, else
+        float16 with loss scaling. On a CPU the setting does nothing."""
+        if not (self._mixed_precision and self.network.device.type == "cuda"):
+            return nullcontext()
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        if not self._scaler._enabled:
+            self._scaler = PyTorchGradScaler(enabled=True)
+            self._scaler.to_(self.network.device)
+        return torch.autocast("cuda", dtype=torch.float16)
+
+    # ---- learning ----
+
+    def finish_update(self, optimizer: Optimizer, updates: int = 1) -> None:
+        """Step the parameters with the gradient, averaged over the updates it was summed over
+        (`training.accumulate_gradient`)."""
+        named = [(n, p) for n, p in self.network.named_parameters() if p.grad is not None]
+        gradients = [cast(torch.Tensor, p.grad) for _, p in named]
+        if not gradients:
+            return
+        if updates > 1:
+            torch._foreach_div_(gradients, updates)
+        try:
+            if not self._scaler.unscale(gradients):
+                if isinstance(optimizer, AdamW):
+                    encoder = [p for n, p in named if n.startswith("lm.")]
+                    heads = [p for n, p in named if not n.startswith("lm.")]
+                    optimizer.step_network(self.id, encoder, heads)
+                else:
+                    self._step_each(optimizer, named)
+        finally:  # also of a gradient that was refused
+            self.drop_gradients()
+        self._scaler.update()
+
+    def _step_each(self, optimizer: Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
+        if not all(bool(torch.isfinite(cast(torch.Tensor, p.grad)).all()) for _, p in named):
+            raise ValueError(Errors.M020)
+        for name, parameter in named:
+            weights, _ = optimizer(
+                (self.id, name),
+                cast(FloatsXd, torch2xp(parameter.data)),
+                cast(FloatsXd, torch2xp(cast(torch.Tensor, parameter.grad))),
+            )
+            parameter.data = xp2torch(weights, device=parameter.device)
+
+    def drop_gradients(self) -> None:
+        self.network.zero_grad(set_to_none=True)
+
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers (true of a network that is not loaded)."""
+        if self._model is None:
+            return True
+        return all(bool(torch.isfinite(p).all()) for p in self._model.parameters())
+
+    @contextlib.contextmanager
+    def use_params(self, params: dict) -> Iterator[None]:
+        """Swap parameters for others (an optimiser's averages) and back."""
+        backup = {}
+        for name, parameter in self._model.named_parameters() if self._model else ():
+            if (self.id, name) in params:
+                backup[parameter] = parameter.data
+                parameter.data = xp2torch(params[(self.id, name)], device=parameter.device)
+        try:
+            yield
+        finally:
+            for parameter, data in backup.items():
+                parameter.data = data
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        device = torch.device("cpu" if device_type == "cpu" else f"cuda:{device_id}")
+        self.network.to(device)
+
+    def __getstate__(self) -> dict:
+        return {k: v for k, v in self.__dict__.items() if k != "_training"}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._training = threading.Lock()
+
+    # ---- files ----
+
+    def to_files(self) -> dict[str, bytes]:
+        """Everything that a copy of the network needs: three JSON files and safetensors; with an
+        encoder that was optimised, its graph has the encoder's weights."""
+        network = self.network
+        config = network.lm.config.to_dict()
+        config.pop("_name_or_path", None)
+        heads = {
+            "k": len(network.detection.vector),
+            "d": len(network.classification.vector),
+            "types": network.types,
+        }
+        tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
+        files = {
+            ENCODER: _json(config),
+            HEADS: _json(heads),
+            WORDPIECES: self.wordpieces.to_json().encode("utf8"),
+            WEIGHTS: safetensors.torch.save(tensors),
+        }
+        if isinstance(network.lm, OnnxEncoder):
+            files[ONNX] = network.lm.graph
+        return files
+
+    def to_bytes(self) -> bytes:
+        return srsly.msgpack_dumps(self.to_files() if self.is_loaded else {})
+
+    def from_bytes(self, data: bytes) -> "MSLMShim":
+        files = srsly.msgpack_loads(data)
+        if files:
+            self.set(*build_network(files))
+        return self
+
+
+def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces]:
+    """What `to_files` has stored: built anew and filled with the weights; each must be there, in
+    its shape."""
+    try:
+        config = build_config(json.loads(bytes(files[ENCODER])))
+        graph = files.get(ONNX)
+        encoder = OnnxEncoder(bytes(graph), config) if graph else build_encoder(config)
+        network = MSLMNetwork(encoder, **json.loads(bytes(files[HEADS])))
+        wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
+        tensors = read_tensors(files[WEIGHTS])
+    except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
+        raise ValueError(Errors.M022.format(error=type(err).__name__)) from err
+    fill_tensors(network, tensors)
+    return network, wordpieces
+
+
+def read_tensors(data: Content) -> dict[str, torch.Tensor]:
+    """Tensors of a safetensors file, as views of it: the library copies them, or takes a path and
+    not what was checked."""
+    # What torch views, it wants to be able to write to.
+    view = memoryview(bytearray(data) if isinstance(data, bytes) else data)
+    start = 8 + int.from_bytes(view[:8], "little")
+    header = json.loads(bytes(view[8:start]))
+    content = torch.frombuffer(view, dtype=torch.uint8)
+    tensors = {}
+    for name, facts in header.items():
+        if name != "__metadata__":
+            first, end = facts["data_offsets"]
+            values = content[start + first : start + end].view(DTYPES[facts["dtype"]])
+            tensors[name] = values.view(facts["shape"])
+    return tensors
+
+
+def named_tensors(network: MSLMNetwork) -> dict[str, torch.Tensor]:
+    """Parameters and stored buffers, each once: tied weights go by their first name."""
+    parameters: dict[str, torch.Tensor] = dict(network.named_parameters())
+    every = dict(network.named_parameters(remove_duplicate=False))
+    buffers = {n: t for n, t in network.state_dict().items() if n not in every}
+    return {**parameters, **buffers}
+
+
+def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None:
+    expected = named_tensors(network)
+    wrong = sorted(expected.keys() ^ tensors.keys())
+    wrong += [n for n in expected.keys() & tensors.keys() if expected[n].shape != tensors[n].shape]
+    if wrong:
+        raise ValueError(Errors.M023.format(n=len(wrong), names=", ".join(wrong[:5])))
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True).encode("utf8")

@@ -1,0 +1,120 @@
+"""Sentences -> blocks of nearly equal length, so that masked-LM training pads little.
+
+    sentences   the patient had asthma .   no fever .   she was given albuterol at noon .
+    blocks      [ the patient had asthma . no fever . ] [ she was given albuterol at noon . ]
+
+A block takes whole sentences, in the order of the text, as long as they fit; a sentence that is
+longer than a block is cut. The pieces lie in temporary files: memory holds where blocks begin.
+"""
+
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as SequenceOf
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from ..types import Pieces, Sequence
+
+
+class Block(NamedTuple):
+    """ids: (pieces,) vocabulary ids; sequence: the same as a masking strategy sees them."""
+
+    ids: np.ndarray
+    sequence: Sequence
+
+
+class Chunk(NamedTuple):
+    """A sentence, or a part of one: pieces of a document, and the tokens that they are of."""
+
+    start: int
+    end: int
+    first_token: int
+    last_token: int
+
+
+class PackedText:
+    """Blocks of at most `length` pieces.
+
+    documents: pieces of each, and the token ranges of its mentions (mentions, 2).
+    """
+
+    def __init__(
+        self, documents: Iterable[tuple[Pieces, SequenceOf[tuple[int, int]]]], length: int
+    ) -> None:
+        self.length = length
+        self._strings: dict[str, int] = {}
+        # Where each block begins in the pieces, the words and the ends of mentions.
+        self._piece_at, self._word_at, self._mention_at = (array("q", [0]) for _ in range(3))
+        self._mentions = array("q")
+        self._files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115
+        self._pieces = self._words = 0  # of the block that is being filled
+        for pieces, mentions in documents:
+            for chunk in _chunks(pieces, length):
+                self._add(pieces, chunk, mentions)
+        self._close_block()
+        for file in self._files:
+            file.flush()
+        self._names = list(self._strings)
+        # mmap refuses an empty file.
+        self._ids, self._token_of, self._word_ids = (
+            np.memmap(file, dtype=np.int32, mode="r") if len(self) else np.zeros(0, np.int32)
+            for file in self._files
+        )
+
+    def __len__(self) -> int:
+        return len(self._piece_at) - 1
+
+    @property
+    def n_pieces(self) -> int:
+        return self._piece_at[-1]
+
+    def __getitem__(self, index: int) -> Block:
+        pieces = slice(self._piece_at[index], self._piece_at[index + 1])
+        words = self._word_ids[self._word_at[index] : self._word_at[index + 1]]
+        mentions = self._mentions[self._mention_at[index] : self._mention_at[index + 1]]
+        sequence = Sequence(
+            np.asarray(self._token_of[pieces], dtype=np.int64),
+            np.array(mentions, dtype=np.int64).reshape(-1, 2),
+            [self._names[i] for i in words],
+        )
+        return Block(np.asarray(self._ids[pieces], dtype=np.int64), sequence)
+
+    def _add(self, pieces: Pieces, chunk: Chunk, mentions: SequenceOf[tuple[int, int]]) -> None:
+        if self._pieces + chunk.end - chunk.start > self.length:
+            self._close_block()
+        offset = self._words - chunk.first_token
+        ids = pieces.ids[chunk.start : chunk.end]
+        token_of = pieces.token_of[chunk.start : chunk.end] + offset
+        words = pieces.words[chunk.first_token : chunk.last_token]
+        word_ids = [self._strings.setdefault(word, len(self._strings)) for word in words]
+        for file, values in zip(self._files, (ids, token_of, word_ids), strict=True):
+            file.write(np.asarray(values, dtype=np.int32).tobytes())
+        for start, end in mentions:
+            start, end = max(start, chunk.first_token), min(end, chunk.last_token)
+            if start < end:
+                self._mentions.extend((start + offset, end + offset))
+        self._pieces += len(ids)
+        self._words += len(words)
+
+    def _close_block(self) -> None:
+        if self._pieces:
+            self._piece_at.append(self._piece_at[-1] + self._pieces)
+            self._word_at.append(self._word_at[-1] + self._words)
+            self._mention_at.append(len(self._mentions))
+        self._pieces = self._words = 0
+
+
+def _chunks(pieces: Pieces, length: int) -> Iterator[Chunk]:
+    """The sentences of a document, those that are too long cut between words where that goes."""
+    firsts = pieces.starts[pieces.sentences]
+    for start, end in zip(firsts, [*firsts[1:], len(pieces.ids)], strict=True):
+        while start < end:
+            stop = min(start + length, end)
+            if stop < end:
+                word = pieces.starts[pieces.token_of[stop]]  # where the word at the cut begins
+                stop = int(word) if word > start else stop
+            first, last = int(pieces.token_of[start]), int(pieces.token_of[stop - 1]) + 1
+            yield Chunk(int(start), int(stop), first, last)
+            start = stop

@@ -1,0 +1,50 @@
+"""Pieces -> windows: a document of any length is covered, nothing is cut off.
+
+A sentence is a window: that is what encoders are tuned on, it makes a prediction independent of
+what stands elsewhere in a document, and nothing is encoded twice. A longer sentence, or a whole
+document where sentences are not split, is covered by overlapping windows:
+
+    size = 10, context = 2 on 19 pieces; `=` is predicted from that window, `-` is its context
+
+    pieces    0         1
+              0123456789012345678
+    window 0  ========--
+    window 1        --======--
+    window 2           --========      the last one ends where the document ends
+
+Neighbouring windows overlap by at least `2 * context` pieces and share the overlap at its middle:
+each piece is predicted where it is most central, with at least `context` pieces on either side,
+or the edge of the sentence.
+"""
+
+from itertools import pairwise
+
+from ..errors import Errors
+from ..types import Pieces, Window
+
+
+def cover(pieces: Pieces, size: int, context: int, split_sentences: bool) -> list[Window]:
+    """The windows of a document, in order; every piece is owned by exactly one."""
+    starts = pieces.starts[pieces.sentences] if split_sentences else [0]
+    return [
+        Window(*(start + place for place in window))
+        for start, end in pairwise([*starts, len(pieces.ids)])
+        for window in split_windows(int(end - start), size, context)
+    ]
+
+
+def split_windows(n_pieces: int, size: int, context: int) -> list[Window]:
+    """Cover a stretch of `n_pieces` with windows of at most `size`; one that fits has one."""
+    if size <= 2 * context:
+        raise ValueError(Errors.M001.format(size=size, context=context))
+    if n_pieces <= size:
+        return [Window(0, n_pieces, 0, n_pieces)] if n_pieces else []
+    starts = [*range(0, n_pieces - size, size - 2 * context), n_pieces - size]
+    windows = []
+    own_start = 0
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        end = start + size
+        own_end = n_pieces if following is None else (following + end) // 2
+        windows.append(Window(start, end, own_start, own_end))
+        own_start = own_end
+    return windows

@@ -1,0 +1,251 @@
+"""The sensitivity picture as a PNG, by matplotlib (extra `plots`).
+
+Drawn in points from the top left corner. pyplot is not used: a program that draws its own figures
+keeps them and its settings.
+"""
+
+import io
+import textwrap
+import warnings
+from collections.abc import Sequence
+from functools import cache
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Rectangle
+
+from ...errors import Errors
+from .reading import (
+    LABEL_SIZE,
+    LEVELS,
+    NUMBER_SIZE,
+    Block,
+    Mention,
+    Reading,
+    break_lines,
+    column_widths,
+    legend,
+    level,
+    number,
+    segments,
+    shade,
+    word_number,
+)
+
+DPI = 150
+# Higher pictures are refused by many programs, and take hundreds of megabytes.
+MAX_PIXELS = 32_000
+FAMILY = "DejaVu Sans"  # comes with matplotlib
+SIZE = 8.5  # of the words
+WIDTH, MIN_WIDTH = 760, 400
+MARGIN = 14
+PADDING = 6.0  # of a column, both sides together
+NAME_CHARACTERS, NAME_HEIGHT = 20, 8.5  # of a line of a model's name
+LABEL_HEIGHT, WORD_HEIGHT, NUMBER_HEIGHT = 11.0, 12.5, 8.5
+FRAME_WIDTH = 1.2
+READING_GAP, LINE_GAP, BLOCK_GAP = 3.0, 9.0, 8.0
+TITLE_HEIGHT = 12.0
+INK, GREY, FRAME = "#1a1a1a", "#595959", "#08306b"
+
+
+def render_png(blocks: Sequence[Block]) -> bytes:
+    """The picture, as wide as its widest line needs."""
+    with warnings.catch_warnings():
+        # What the font lacks is drawn as a box; the warning would name the character.
+        warnings.filterwarnings("ignore", message="Glyph ")
+        return _draw(blocks)
+
+
+def _draw(blocks: Sequence[Block]) -> bytes:
+    names = {line for b in blocks for r in b.readings for line in _name_lines(r.name)}
+    left = MARGIN + max(_measure(line, LABEL_SIZE, True) for line in names) + PADDING
+    measure = cache(_measure)  # the same words come again and again; not kept when it is drawn
+    widths = [column_widths(block, measure, PADDING) for block in blocks]
+    lines = [
+        break_lines(block, columns, WIDTH - MARGIN - left)
+        for block, columns in zip(blocks, widths, strict=True)
+    ]
+    right = left + max(
+        sum(columns[line.start : line.stop])
+        for columns, block_lines in zip(widths, lines, strict=True)
+        for line in block_lines
+    )
+    width = max(right, MIN_WIDTH) + MARGIN
+
+    figure = Figure(dpi=DPI)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    y = _draw_legend(axes, legend(blocks), width)
+    for block, columns, block_lines in zip(blocks, widths, lines, strict=True):
+        y += BLOCK_GAP
+        _text(axes, MARGIN, y + 8, block.title, LABEL_SIZE, color=GREY)
+        y += TITLE_HEIGHT
+        for line in block_lines:
+            x = left
+            places = {}
+            for i in line:
+                places[i] = (x, columns[i])
+                x += columns[i]
+            for reading in block.readings:
+                y = _draw_reading(axes, block, reading, line, places, y) + READING_GAP
+            y += LINE_GAP
+            if y * DPI / 72 > MAX_PIXELS:
+                raise ValueError(Errors.M144.format(pixels=MAX_PIXELS))
+    axes.set_xlim(0, width)
+    axes.set_ylim(y + MARGIN, 0)
+    figure.set_size_inches(width / 72, (y + MARGIN) / 72)
+    buffer = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _draw_legend(axes: Axes, text: str, width: float) -> float:
+    """Both ramps and what they mean; returns where it ends."""
+    x, y = float(MARGIN), float(MARGIN)
+    swatch = 26.0
+    for name, inside in (("Mention", True), ("No mention", False)):
+        _text(axes, x, y + 9, name, LABEL_SIZE, bold=inside)
+        x += _measure(name, LABEL_SIZE, inside) + PADDING
+        steps = range(0, LEVELS + 1, LEVELS // 4)
+        _fill(axes, x - 0.5, y - 0.5, swatch * len(steps) + 1, 14, GREY)
+        for step in steps:
+            color, ground = shade(step, inside)
+            _fill(axes, x, y, swatch, 13, ground)
+            shown = number(step / LEVELS)
+            _text(axes, x + swatch / 2, y + 9, shown, LABEL_SIZE, color=color, align="center")
+            x += swatch
+        x += 20
+    y += 13 + 5
+    per_character = _measure(text, LABEL_SIZE, False) / len(text)
+    for line in textwrap.wrap(text, int(0.95 * (width - 2 * MARGIN) / per_character)):
+        _text(axes, MARGIN, y + 8, line, LABEL_SIZE)
+        y += 10
+    return y
+
+
+def _draw_reading(
+    axes: Axes,
+    block: Block,
+    reading: Reading,
+    line: range,
+    places: dict[int, tuple[float, float]],
+    y: float,
+) -> float:
+    """A model's line: name, labels, words; returns where it ends.
+
+    places: Where each column starts, and its width.
+    """
+    top = y
+    parts = list(segments(reading, line))
+    names = _name_lines(reading.name)
+    height = WORD_HEIGHT
+    if any(word_number(reading.confidences[i], m is not None) for m, part in parts for i in part):
+        height += NUMBER_HEIGHT
+    if any(mention is not None for mention, _ in parts):
+        y += LABEL_HEIGHT
+    y += max(0.0, len(names) * NAME_HEIGHT - (y + height - top))
+    base = y + height - max(0.0, height - len(names) * NAME_HEIGHT) / 2 - 2
+    for n, name in enumerate(reversed(names)):
+        _text(axes, MARGIN, base - n * NAME_HEIGHT, name, LABEL_SIZE, bold=True)
+    for mention, part in parts:
+        for i in part:
+            _draw_word(axes, block.words[i], reading.confidences[i], mention, *places[i], y, height)
+        if mention is not None:
+            _draw_box(axes, mention, part, places, y, height)
+    return y + height
+
+
+def _draw_word(
+    axes: Axes,
+    word: str,
+    confidence: float | None,
+    mention: Mention | None,
+    x: float,
+    width: float,
+    y: float,
+    height: float,
+) -> None:
+    inside = mention is not None
+    color = INK
+    if confidence is not None:
+        color, ground = shade(level(confidence), inside)
+        gap = 0.0 if inside else 0.7
+        _fill(axes, x + gap, y, width - 2 * gap, height, ground)
+    middle = x + width / 2
+    _text(axes, middle, y + 9, word, 1.0, bold=inside, color=color, align="center")
+    below = word_number(confidence, inside)
+    _text(axes, middle, y + height - 2.5, below, NUMBER_SIZE, color=color, align="center")
+
+
+def _draw_box(
+    axes: Axes,
+    mention: Mention,
+    part: range,
+    places: dict[int, tuple[float, float]],
+    y: float,
+    height: float,
+) -> None:
+    """The frame around a mention and its label; open where the mention goes on in another line."""
+    left, right = places[part[0]][0], sum(places[part[-1]])
+    opens, closes = part.start == mention.start, part.stop == mention.end
+    # White between two mentions in a row, which may be as dark as the frame.
+    if opens:
+        _fill(axes, left - 1, y, 2, height, "white")
+        _fill(axes, left + 1, y, FRAME_WIDTH, height, FRAME)
+    if closes:
+        _fill(axes, right - 1, y, 2, height, "white")
+        _fill(axes, right - 1 - FRAME_WIDTH, y, FRAME_WIDTH, height, FRAME)
+    for edge in (y - FRAME_WIDTH / 2, y + height - FRAME_WIDTH / 2):
+        _fill(axes, left + opens, edge, right - closes - left - opens, FRAME_WIDTH, FRAME)
+    _text(axes, left + 1, y - 3, mention.caption if opens else "…", LABEL_SIZE, bold=True)
+
+
+def _fill(axes: Axes, x: float, y: float, width: float, height: float, color: str) -> None:
+    # Not add_patch, which works out the limits of the axes anew every time.
+    axes.add_artist(Rectangle((x, y), width, height, facecolor=color, edgecolor="none"))
+
+
+def _text(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    size: float,
+    *,
+    bold: bool = False,
+    color: str = INK,
+    align: str = "left",
+) -> None:
+    if text:
+        axes.text(
+            x,
+            y,
+            text,
+            fontproperties=_font(size, bold),
+            color=color,
+            horizontalalignment=align,
+            verticalalignment="baseline",
+            parse_math=False,
+            usetex=False,
+        )
+
+
+def _name_lines(name: str) -> list[str]:
+    return textwrap.wrap(name, NAME_CHARACTERS) or [name]
+
+
+@cache
+def _font(size: float, bold: bool) -> FontProperties:
+    return FontProperties(
+        family=FAMILY, size=SIZE * size, weight="bold" if bold else "normal", style="normal"
+    )
+
+
+def _measure(text: str, size: float, bold: bool) -> float:
+    if not text:
+        return 0.0
+    renderer = RendererAgg(1, 1, DPI)  # as in the picture: glyphs are fitted to its pixels
+    width = renderer.get_text_width_height_descent(text, _font(size, bold), ismath=False)[0]
+    return width * 72 / DPI

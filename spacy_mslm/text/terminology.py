@@ -1,0 +1,218 @@
+"""A terminology's names, found in text: weak labels where nobody has annotated.
+
+A table has tabs or commas between its columns and a header; `term` and `semantic_type` are read,
+and `id` where there is one:
+
+    term                 id             source  semantic_type
+    Abdominal Injuries   MESH:D000007   mesh    disease
+
+A folder with MRCONSO.RRF and MRSTY.RRF is read as a release of UMLS, see `umls`.
+"""
+
+import csv
+import logging
+import re
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy.tokens import Doc, Span
+
+from ..errors import Errors, Warnings
+from .umls import Term, is_umls, read_umls
+
+logger = logging.getLogger("spacy_mslm")
+
+# Names with fewer letters and digits, and short ones of capitals, mean too much else: the former
+# are not looked for, the latter only as they are written.
+MIN_CHARS = 3
+ACRONYM_CHARS = 6
+# A word of a name; or punctuation, except what is written or left out at will (hyphens,
+# apostrophes); or the end of a paragraph, which is in no name.
+_WORD = re.compile(r"[^\W_]+|[^\w\s'’‐-]|\n[ \t\r]*\n")
+_POSSESSIVE = re.compile(r"['’]s\b")
+
+
+class Found(NamedTuple):
+    """A name at characters `start:end` of a text."""
+
+    start: int
+    end: int
+    concept: str
+    semantic_type: str
+
+
+class Terminology:
+    """Finds names in text: whatever their case and number ("abscesses"), hyphens and possessives
+    (acronyms: as written); of names that overlap, the longest; of concepts that share a name, the
+    one that is read first.
+
+    stop_words: names that are not looked for, in lower case.
+    types: only names of these semantic types, in lower case; None for all.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        stop_words: Collection[str] = (),
+        types: Collection[str] | None = None,
+    ) -> None:
+        # Key of a name -> number of its concept. Keys are words with spaces between them.
+        self._names: dict[str, int] = {}
+        self._acronyms: dict[str, int] = {}
+        self._concepts: list[tuple[str, str]] = []
+        # First word of a key -> how many words the keys have that begin with it, as bits.
+        self._sizes: dict[str, int] = {}
+        numbers: dict[tuple[str, str], int] = {}
+        for path in paths:
+            for term in read_terms(path):
+                if (types is None or term.semantic_type.lower() in types) and _is_telling(
+                    term.name, stop_words
+                ):
+                    concept = (term.concept, term.semantic_type)
+                    number = numbers.setdefault(concept, len(numbers))
+                    self._add(term.name, number)
+        self._concepts = list(numbers)
+
+    def __len__(self) -> int:
+        """How many names are looked for."""
+        return len(self._names) + len(self._acronyms)
+
+    def _add(self, name: str, concept: int) -> None:
+        words = [match[0] for match in _words(name)]
+        if not words:
+            return
+        if not _is_acronym(name):
+            words = [canonical(word) for word in words]
+            self._names.setdefault(" ".join(words), concept)
+        else:
+            self._acronyms.setdefault(" ".join(words), concept)
+        self._sizes[words[0]] = self._sizes.get(words[0], 0) | 1 << len(words)
+
+    def find(self, text: str) -> list[Found]:
+        """Names that do not overlap, in the order of the text."""
+        matches = list(_words(text))
+        written = [match[0] for match in matches]
+        words = [canonical(word) for word in written]
+        found: list[tuple[int, int, int]] = []
+        for start in range(len(words)):
+            sizes = self._sizes.get(words[start], 0) | self._sizes.get(written[start], 0)
+            while sizes:
+                size = sizes.bit_length() - 1
+                sizes ^= 1 << size
+                end = start + size
+                if end > len(words):
+                    continue
+                number = self._names.get(" ".join(words[start:end]))
+                if number is None:
+                    number = self._acronyms.get(" ".join(written[start:end]))
+                if number is not None:
+                    found.append((start, end, number))
+                    break
+        return [
+            Found(matches[start].start(), matches[end - 1].end(), *self._concepts[number])
+            for start, end, number in _longest(found, len(words))
+        ]
+
+    def __call__(self, doc: Doc) -> list[Span]:
+        """The names that are whole tokens of a document, labelled by their semantic type."""
+        spans = (
+            doc.char_span(found.start, found.end, label=found.semantic_type, kb_id=found.concept)
+            for found in self.find(doc.text)
+        )
+        return [span for span in spans if span is not None]
+
+
+def _words(text: str) -> Iterator[re.Match]:
+    """Without the s of possessives: Crohn's disease is Crohn disease."""
+    skipped = {match.start() + 1 for match in _POSSESSIVE.finditer(text)}
+    return (match for match in _WORD.finditer(text) if match.start() not in skipped)
+
+
+def _longest(found: list[tuple[int, int, int]], size: int) -> list[tuple[int, int, int]]:
+    """Of ranges that overlap the longest, of equally long ones the first; in their order."""
+    taken = array("b", bytes(size))
+    kept = []
+    for start, end, number in sorted(found, key=lambda item: (item[0] - item[1], item[0])):
+        if not any(taken[start:end]):
+            taken[start:end] = array("b", b"\1" * (end - start))
+            kept.append((start, end, number))
+    return sorted(kept)
+
+
+@lru_cache(maxsize=1 << 16)
+def canonical(word: str) -> str:
+    """One form for the singular and plural of a word, English or as of Greek and Latin: no word of
+    a dictionary (both "disease" and "diseases" are "diseas")."""
+    word = word.lower()
+    if len(word) < 4 or not word.isalpha():
+        return word
+    for plural, singular in (("itides", "itis"), ("omata", "oma"), ("ies", "y")):
+        if word.endswith(plural):
+            return word.removesuffix(plural) + singular
+    if word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    for ending in ("ses", "sis", "se"):
+        if word.endswith(ending):
+            return word[: -len(ending)] + "s"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def read_terms(path: Path) -> Iterator[Term]:
+    """The names of a table, or of a folder of UMLS, in their order."""
+    if is_umls(path):
+        return read_umls(path)
+    if not path.is_file():
+        raise ValueError(Errors.M106.format(path=path))
+    return _read_table(path)
+
+
+def _read_table(path: Path) -> Iterator[Term]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = 0
+        try:
+            header = file.readline()
+            line = 1
+            comma = "\t" not in header
+            columns = next(csv.reader([header], delimiter="," if comma else "\t"), [])
+            missing = [name for name in ("term", "semantic_type") if name not in columns]
+            if missing:
+                raise ValueError(Errors.M150.format(path=path, columns=", ".join(missing)))
+            name_at, type_at = columns.index("term"), columns.index("semantic_type")
+            id_at = columns.index("id") if "id" in columns else None
+            # Quotes are meant as such in tables with tabs: names have them as prime signs.
+            reader = (
+                csv.reader(file)
+                if comma
+                else csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            )
+            broken = []
+            for row in reader:
+                line = reader.line_num + 1
+                if len(row) == len(columns):
+                    concept = row[id_at].strip() if id_at is not None else ""
+                    yield Term(row[name_at].strip(), concept, row[type_at].strip())
+                elif row:
+                    broken.append(line)
+            if broken:
+                lines = ", ".join(map(str, broken[:10]))
+                logger.warning(Warnings.W150.format(path=path, n=len(broken), lines=lines))
+        except UnicodeDecodeError:
+            raise ValueError(Errors.M109.format(path=path, line=line + 1)) from None
+
+
+def _is_telling(name: str, stop_words: Collection[str]) -> bool:
+    characters = [c for c in name if c.isalnum()]
+    return (
+        len(characters) >= MIN_CHARS
+        and any(c.isalpha() for c in characters)
+        and name.lower() not in stop_words
+    )
+
+
+def _is_acronym(name: str) -> bool:
+    return len(name) <= ACRONYM_CHARS and sum(c.isupper() for c in name) > 1

@@ -1,0 +1,309 @@
+"""Masked-LM training of an encoder on plain text: from nothing, or on from a checkpoint.
+
+    text -> documents -> wordpieces -> blocks -> masks -> encoder -> loss of eq. 6
+
+Chance comes from the seed and the step alone, so that a run which was killed goes on from its last
+checkpoint as if it had never stopped: the same weights, to the bit, on the same kind of machine.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import spacy
+import torch
+from safetensors.torch import load_file, save_file
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.util import minibatch
+
+from ..types import BLM, ELM, Pieces, Row, no_ints
+from ..model.checkpoints import save_checkpoint
+from ..errors import Errors
+from ..util.files import replaced_folder
+from .step import learn
+from .losses import Terms
+from ..masking.weights import MaskWeighting, MaskWeights
+from ..scoring.masked_text import masked_row_losses, perplexities
+from ..masking.strategies import Masking
+from ..model.architecture import MSLMModel, build_mslm_v1, load_encoder, shim_of
+from ..model.new_encoder import Size, write_new_encoder
+from ..model.optimizer import AdamW
+from ..pieces.packing import Block, PackedText
+from ..util.progress import progress_bar
+from ..util.digests import made_of
+from ..corpus.readers import read_gold
+from ..text.terminology import Terminology
+from ..text.plain_texts import as_paths, read_texts, text_files
+
+RECORD = "pretraining.json"
+STATE = "optimizer.safetensors"
+# Blocks that are not trained on: one in a hundred, one or more, and no more than these.
+HELD_OUT = 200
+
+
+class Pretraining:
+    """`spacy_mslm.Pretraining.v1`: settings.
+
+    text: files: plain text (a sentence, passage or document a line), `.jsonl` with `text`, both
+        `.gz` too, or `.spacy`.
+    terms: tables of terms, whose names in the text are the mentions of joint masking. Those of
+        `.spacy` files are their entities.
+    encoder: a checkpoint to go on from; None: a new one of `size`, with a vocabulary of
+        `vocab_size` pieces, `lowercase` or not.
+    lang: whose tokenizer splits words.
+    masking, mask_weights: as of the pipe.
+    length: pieces of a block of text. batch_size: blocks of an update. steps: updates.
+    batch_pieces: the most padded pieces that go through the encoder at once.
+    checkpoint_every: updates between checkpoints.
+    mixed_precision: half precision, on a GPU.
+    """
+
+    def __init__(
+        self,
+        text: str | Sequence[str] | None,
+        masking: Masking,
+        mask_weights: MaskWeighting,
+        optimizer: AdamW,
+        steps: int,
+        terms: str | Sequence[str] | None = None,
+        encoder: str | None = None,
+        size: Size = "mini",
+        vocab_size: int = 8000,
+        lowercase: bool = True,
+        lang: str = "en",
+        length: int = 128,
+        batch_size: int = 32,
+        batch_pieces: int = 4096,
+        checkpoint_every: int = 500,
+        mixed_precision: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.text = text_files(text)
+        if not self.text:
+            raise ValueError(Errors.M050)
+        self.terms = as_paths(terms)
+        self.masking = masking
+        self.mask_weights = mask_weights
+        self.optimizer = optimizer
+        self.steps = steps
+        self.encoder = encoder
+        self.size: Size = size
+        self.vocab_size = vocab_size
+        self.lowercase = lowercase
+        self.lang = lang
+        self.length = length
+        self.batch_size = batch_size
+        self.batch_pieces = batch_pieces
+        self.checkpoint_every = checkpoint_every
+        self.mixed_precision = mixed_precision
+        self.seed = seed
+
+
+def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool = False) -> dict:
+    """Train until the last step, from the folder's own checkpoint if it has one of this training.
+    Returns the record that is in the folder, too.
+
+    settings: what the config says; a folder that another config has made is an error, unless
+        `force`, which starts anew.
+    """
+    record = _read_record(folder)
+    if force:
+        record = {}
+    settings = {k: v for k, v in settings.items() if k != "checkpoint_every"}
+    settings = json.loads(json.dumps(made_of(settings)))
+    if record and record.get("settings") != settings:
+        raise ValueError(Errors.M051.format(path=folder))
+    if not record:
+        record = {"settings": settings, "step": 0, "history": []}
+        if pretraining.encoder is None:
+            torch.manual_seed(pretraining.seed)
+            with replaced_folder(folder) as temporary:
+                write_new_encoder(
+                    _raw_texts(pretraining),
+                    temporary,
+                    pretraining.size,
+                    pretraining.vocab_size,
+                    pretraining.lowercase,
+                )
+                _write_record(record, temporary)
+    if record["step"] < pretraining.steps:
+        is_ours = record["step"] or pretraining.encoder is None
+        model = _load(pretraining, str(folder) if is_ours else str(pretraining.encoder))
+        _train(pretraining, model, folder, record)
+    return record
+
+
+def _load(pretraining: Pretraining, encoder: str) -> MSLMModel:
+    """The model of the pipe; its entity heads learn nothing here."""
+    model = build_mslm_v1(
+        encoder,
+        window=pretraining.length,
+        context=0,
+        mixed_precision=pretraining.mixed_precision,
+    )
+    model.set_dim("nO", 1)
+    load_encoder(model, encoder)
+    return model
+
+
+def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dict) -> None:
+    packed = PackedText(_documents(pretraining, model), pretraining.length)
+    n_held_out = min(HELD_OUT, 1 + len(packed) // 100)
+    n_train = len(packed) - n_held_out
+    if n_train < 1:
+        raise ValueError(Errors.M055.format(n=packed.n_pieces, length=pretraining.length))
+    record["pieces"] = packed.n_pieces
+    weights = _count_masks(pretraining, packed, n_train)
+    optimizer, step = pretraining.optimizer, record["step"]
+    named = list(shim_of(model).network.named_parameters())
+    if step:
+        optimizer.load_moments(shim_of(model).id, named, load_file(folder / STATE))
+    for _ in range(step):
+        optimizer.step_schedules()
+    order = _Order(n_train, pretraining.seed)
+    bar = progress_bar(total=pretraining.steps, initial=step, desc="Pretraining")
+    losses: list[float] = []
+    start = time.perf_counter()
+    pieces = 0
+    with bar:
+        while step < pretraining.steps:
+            torch.manual_seed(_number(pretraining.seed, step))
+            generator = np.random.default_rng([pretraining.seed, step])
+            chosen = range(step * pretraining.batch_size, (step + 1) * pretraining.batch_size)
+            rows = [_masked_row(packed[order[i]], pretraining.masking, generator) for i in chosen]
+            try:
+                terms = learn(model, rows, pretraining.batch_pieces, weights, Terms(1.0, 0.0, 0.0))
+                shim_of(model).finish_update(optimizer)
+            except ValueError as err:
+                saved = record["step"]
+                raise ValueError(Errors.M054.format(step=step, saved=saved, path=folder)) from err
+            optimizer.step_schedules()
+            step += 1
+            losses.append(terms.mlm)
+            pieces += sum(map(len, rows))
+            speed = pieces / (time.perf_counter() - start)
+            bar.set_postfix(loss=f"{terms.mlm:.3f}", pieces=f"{speed:,.0f}/s", refresh=False)
+            bar.update()
+            if step % pretraining.checkpoint_every == 0 or step == pretraining.steps:
+                held_out = [packed[i] for i in range(n_train, len(packed))]
+                row = {
+                    "step": step,
+                    "loss": round(float(np.mean(losses)), 4),
+                    **_perplexity(pretraining, model, held_out),
+                    "pieces_per_second": round(speed),
+                }
+                losses = []
+                record["history"].append(row)
+                record["step"] = step
+                _save(pretraining, model, named, folder, record)
+
+
+def _save(
+    pretraining: Pretraining,
+    model: MSLMModel,
+    named: list[tuple[str, torch.nn.Parameter]],
+    folder: Path,
+    record: dict,
+) -> None:
+    """Write a checkpoint folder; what only a training that goes on needs is not in the last one."""
+    shim = shim_of(model)
+    with replaced_folder(folder) as temporary:
+        save_checkpoint(shim.network.lm, model.attrs["encoder"], temporary)
+        if record["step"] < pretraining.steps:
+            save_file(pretraining.optimizer.moments(shim.id, named), temporary / STATE)
+        _write_record(record, temporary)
+
+
+class _Order:
+    """Blocks without end, shuffled anew each time they have all been seen."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n = n
+        self.seed = seed
+        self._epoch = -1
+        self._order = no_ints()
+
+    def __getitem__(self, index: int) -> int:
+        epoch, place = divmod(index, self.n)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._order = np.random.default_rng([self.seed, 0, epoch]).permutation(self.n)
+        return int(self._order[place])
+
+
+def _masked_row(block: Block, masking: Masking, generator: np.random.Generator) -> Row:
+    return Row(block.ids, masking(block.sequence, generator), no_ints(), no_ints(), [])
+
+
+def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> MaskWeights:
+    """The weights of eqs. 2 to 5, by the masks of one pass over the text."""
+    generator = np.random.default_rng([pretraining.seed])
+    counts = np.zeros(3, dtype=np.int64)
+    for i in range(n_train):
+        counts += np.bincount(pretraining.masking(packed[i].sequence, generator), minlength=3)
+    return pretraining.mask_weights(int(counts[BLM]), int(counts[ELM]))
+
+
+def _perplexity(
+    pretraining: Pretraining, model: MSLMModel, blocks: Sequence[Block]
+) -> dict[str, float | None]:
+    """Of the masked-LM head on blocks that it does not learn from, always with the same masks."""
+    generator = np.random.default_rng([pretraining.seed])
+    rows = [_masked_row(block, pretraining.masking, generator) for block in blocks]
+    found = perplexities(*masked_row_losses(model, rows, pretraining.batch_pieces))
+    return {name.removeprefix("mslm_"): value for name, value in found.items()}
+
+
+def _documents(
+    pretraining: Pretraining, model: MSLMModel
+) -> Iterator[tuple[Pieces, list[tuple[int, int]]]]:
+    """Pieces and mentions, a batch at a time; the words of the text stay in no vocabulary."""
+    nlp = spacy.blank(
+        pretraining.lang, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
+    )
+    terminology = (
+        Terminology(pretraining.terms, nlp.Defaults.stop_words) if pretraining.terms else None
+    )
+    docs = progress_bar(_docs(pretraining, nlp), desc="Reading", unit=" docs")
+    for batch in minibatch(docs, 256):
+        for doc, pieces in zip(batch, shim_of(model).wordpieces(batch), strict=True):
+            spans = terminology(doc) if terminology and not doc.ents else doc.ents
+            yield pieces, [(span.start, span.end) for span in spans]
+
+
+def _docs(pretraining: Pretraining, nlp: Language) -> Iterator[Doc]:
+    plain, annotated = pretraining.text
+    for _, text in read_texts(plain):
+        yield nlp.tokenizer(text)
+    for path in annotated:
+        yield from read_gold(path, nlp.vocab)
+
+
+def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
+    plain, annotated = pretraining.text
+    vocab = spacy.blank(pretraining.lang).vocab
+    docs = chain.from_iterable(read_gold(path, vocab) for path in annotated)
+    return chain((text for _, text in read_texts(plain)), (doc.text for doc in docs))
+
+
+def _number(seed: int, step: int) -> int:
+    """One number of two, for a generator that takes one."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+
+
+def _read_record(folder: Path) -> dict:
+    if not folder.exists():
+        return {}
+    try:
+        return json.loads((folder / RECORD).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        raise ValueError(Errors.M052.format(path=folder)) from None
+
+
+def _write_record(record: dict, folder: Path) -> None:
+    (folder / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")

@@ -1,0 +1,253 @@
+"""Notes -> a weakly labelled corpus, chunk by chunk, by several processes, in a folder that can be
+continued however a run has ended:
+
+    corpus/mimic/
+        weak.json             what the corpus is made of: settings, and digests of files
+        train/00000.spacy     the first chunk's notes; dev and test likewise
+        done/00000.json       written last: the chunk is done, and this is what was counted in it
+        stats.json, card.md   written when all chunks are done
+
+A chunk is the same notes whoever works on it and whenever, so that the corpus does not depend on
+kills, restarts and the number of processes. Nothing is written outside of the folder.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc
+from spacy.util import minibatch, registry
+
+from ..errors import Errors
+from ..util.digests import made_of
+from ..util.files import replace_file
+from ..util.progress import progress_bar
+from .card import statistics, write_card
+from .concepts import Mention
+from .labeller import Failed, Labeller, make_labeller
+from .notes import Note, Notes, Survey
+from .shards import SPLITS, Shard, split_of
+
+RECORD, DONE, LEARNT = "weak.json", "done", "aggregation.bin"
+# Notes that go through the annotators at once, and those that an aggregation learns from.
+BATCH = 32
+LEARN_FROM = 2000
+PRIVATE = 0o077
+
+
+class Chunk(NamedTuple):
+    number: int
+    notes: list[Note]
+
+
+def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bool = False) -> dict:
+    """Label what is not labelled yet, and return the statistics of the corpus.
+
+    settings: the [labelling] block of a config.
+    force: begin anew in a folder that has another corpus in it.
+    """
+    notes: Notes = registry.resolve({"notes": settings["notes"]})["notes"]
+    record = json.loads(json.dumps(made_of(settings)))
+    with _private():
+        _open_folder(output, record, force)
+        survey = notes.survey()
+        _learn(settings, notes, survey, output)
+        done = {int(path.stem) for path in (output / DONE).glob("*.json")}
+        with progress_bar(total=survey.chosen, desc="Labelling", unit=" notes") as bar:
+            chunks = _chunks(notes.read(survey), settings["chunk"])
+            left = (chunk for chunk in chunks if not _is_done(chunk, done, bar.update))
+            for n in _run(settings, output, left, jobs):
+                bar.update(n)
+        stats = statistics(survey, _counted(output), settings, record)
+        replace_file(output / "stats.json", (json.dumps(stats, indent=2) + "\n").encode("utf8"))
+        write_card(output / "card.md", stats)
+    return stats
+
+
+@contextlib.contextmanager
+def _private() -> Iterator[None]:
+    """What is written is the user's only."""
+    mask = os.umask(PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+
+
+def _is_done(chunk: Chunk, done: set[int], tell: Any) -> bool:
+    if chunk.number not in done:
+        return False
+    tell(len(chunk.notes))
+    return True
+
+
+def _open_folder(output: Path, record: dict, force: bool) -> None:
+    """Make it, or see that it is of the same settings, notes and terminologies."""
+    path = output / RECORD
+    output.mkdir(parents=True, exist_ok=True)
+    # What a run that was killed had just begun to write does not count.
+    if any(not entry.name.startswith(f".{RECORD}.") for entry in output.iterdir()):
+        try:
+            found = json.loads(path.read_text(encoding="utf8"))
+        except (OSError, ValueError):
+            # Not ours: not even --force takes it away.
+            raise ValueError(Errors.M316.format(path=output)) from None
+        if found != record and not force:
+            raise ValueError(Errors.M315.format(path=output))
+        for folder in (DONE, *SPLITS):
+            if found != record:
+                shutil.rmtree(output / folder, ignore_errors=True)
+            for unfinished in (output / folder).glob(".*"):
+                unfinished.unlink()
+    replace_file(path, (json.dumps(record, indent=2) + "\n").encode("utf8"))
+    (output / DONE).mkdir(exist_ok=True)
+
+
+def _chunks(notes: Iterable[Note], size: int) -> Iterator[Chunk]:
+    for number, batch in enumerate(minibatch(notes, size)):
+        yield Chunk(number, list(batch))
+
+
+def _learn(settings: dict[str, Any], notes: Notes, survey: Survey, output: Path) -> None:
+    """Let the aggregation learn from a part of the notes, where it does, once."""
+    path = output / DONE / LEARNT
+    if path.exists():
+        return
+    aggregation = registry.resolve({"a": settings["aggregation"]})["a"]
+    sample = islice(notes.read(survey), LEARN_FROM)
+    replace_file(path, aggregation.fit(_found(settings, sample)))
+
+
+def _found(
+    settings: dict[str, Any], notes: Iterable[Note]
+) -> Iterator[tuple[Doc, dict[str, list[Mention]]]]:
+    """A generator: annotators are loaded only for an aggregation that learns."""
+    labeller = make_labeller(settings)
+    for batch in minibatch(notes, BATCH):
+        docs = [labeller.documents(note) for note in batch]
+        for doc, found in labeller.find(docs):
+            if not isinstance(found, str):
+                yield doc, found[0]
+
+
+# ---- chunks ----
+
+
+def label_chunk(labeller: Labeller, settings: dict[str, Any], output: Path, chunk: Chunk) -> int:
+    """Label the notes of a chunk, write them, then say that it is done; returns how many."""
+    counts: Counter[str] = Counter()
+    failed: list[Failed] = []
+    shard = Shard()
+    # The words of the notes do not stay in memory when the chunk is done.
+    with labeller.documents.nlp.memory_zone():
+        for batch in minibatch(chunk.notes, BATCH):
+            for note, result in zip(batch, labeller(batch), strict=True):
+                if isinstance(result, Failed):
+                    failed.append(result)
+                    continue
+                split = split_of(note.patient, settings["seed"], settings["dev"], settings["test"])
+                shard.add(result.doc, split)
+                counts.update(result.counts)
+        if len(failed) == len(chunk.notes):  # it is not the notes
+            note_id, error = failed[0]
+            raise ValueError(Errors.M317.format(n=len(failed), note=note_id, error=error))
+        shard.write(output, chunk.number)
+    counts.update(shard.counts)
+    row = {"notes": len(chunk.notes), "failed": failed, "counts": dict(sorted(counts.items()))}
+    path = output / DONE / f"{chunk.number:05}.json"
+    replace_file(path, (json.dumps(row) + "\n").encode("utf8"))
+    return len(chunk.notes)
+
+
+def _ready(settings: dict[str, Any], output: Path) -> Labeller:
+    labeller = make_labeller(settings)
+    labeller.aggregation.load((output / DONE / LEARNT).read_bytes())
+    return labeller
+
+
+def _run(
+    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
+) -> Iterator[int]:
+    """Label chunks; yields the number of notes of each that is done."""
+    if jobs > 1:
+        yield from _run_pools(settings, output, chunks, jobs)
+        return
+    labeller = None
+    for chunk in chunks:
+        labeller = labeller or _ready(settings, output)
+        yield label_chunk(labeller, settings, output, chunk)
+
+
+# ---- processes ----
+
+_labeller: Labeller  # of a worker process
+
+
+def _start(settings: dict[str, Any], output: Path) -> None:
+    global _labeller
+    # A pool's processes do not notice that theirs was killed, and would wait for ever.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.umask(PRIVATE)
+    import torch
+
+    torch.set_num_threads(1)  # the processes share the cores
+    _labeller = _ready(settings, output)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(settings: dict[str, Any], output: Path, chunk: Chunk) -> int:
+    return label_chunk(_labeller, settings, output, chunk)
+
+
+def _run_pools(
+    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
+) -> Iterator[int]:
+    """Where a process dies, of memory perhaps, what was in hand is tried once more."""
+    while lost := (yield from _run_pool(settings, output, chunks, jobs)):
+        lost = yield from _run_pool(settings, output, iter(lost), jobs)
+        if lost:
+            numbers = ", ".join(str(chunk.number) for chunk in lost)
+            raise ValueError(Errors.M318.format(chunks=numbers, note=lost[0].notes[0].id))
+
+
+def _run_pool(
+    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
+) -> Generator[int, None, list[Chunk]]:
+    """Until the chunks are done, or a process has died: then those in hand are returned."""
+    working: dict[Future, Chunk] = {}
+    context = get_context("spawn")  # forked processes would wait for torch's threads
+    with ProcessPoolExecutor(jobs, context, _start, (settings, output)) as pool:
+        while True:
+            # No more in hand than the processes need: notes are read as they are taken.
+            for chunk in islice(chunks, 2 * jobs - len(working)):
+                working[pool.submit(_work, settings, output, chunk)] = chunk
+            if not working:
+                return []
+            finished, _ = wait(working, return_when=FIRST_COMPLETED)
+            for future in finished:
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    return list(working.values())
+                del working[future]
+
+
+def _counted(output: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted((output / DONE).glob("*.json")):
+        yield json.loads(path.read_text(encoding="utf8"))

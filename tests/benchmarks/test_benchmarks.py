@@ -1,0 +1,147 @@
+"""The benchmark commands run: the stored results are a table, a trained pipe is measured."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.speed import count_words, measure, prepare_hf, write_notes, write_sentences
+from spacy_mslm.model.optimizer import make_adamw
+
+from ..conftest import TEXTS, build_encoder, make_examples
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> str:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_report_prints_the_stored_results():
+    table = run("report")
+    assert "Protocol: clean text" in table
+    assert "vanilla" in table and "spacy_ner" in table and "masked" in table
+
+
+def test_strategies_report_never_mixes_the_protocols():
+    clean, masked = run("strategies-report").split("Protocol: masked text")
+    assert "Protocol: clean text" in clean
+    for table in (clean, masked):
+        for strategy in ("none (vanilla)", "BLM", "SPAN", "PMI", "joint"):
+            assert strategy in table
+
+
+@pytest.fixture
+def trained(make_nlp, tmp_path):
+    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
+    optimizer = make_adamw(1e-3, 1e-2)
+    for _ in range(60):
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    nlp.to_disk(tmp_path / "nlp")
+    return nlp
+
+
+def write_iob(nlp, path: Path) -> Path:
+    blocks = []
+    for example in make_examples(nlp):
+        tags = [
+            f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O"
+            for token in example.reference
+        ]
+        words = [token.text for token in example.reference]
+        words[0] = words[0].capitalize()
+        pairs = zip(words, tags, strict=True)
+        blocks.append("\n".join(f"{word}\t{tag}" for word, tag in pairs))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(blocks * 8) + "\n", encoding="utf8")
+    return path
+
+
+def write_shared(folder: Path) -> Path:
+    """Notes like those of ../shared."""
+    note = " ".join(text for text, _ in TEXTS) * 30
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "notes.jsonl").write_text(json.dumps({"text": note}) + "\n")
+    return folder
+
+
+def test_long_text_on_a_trained_pipe(trained, tmp_path):
+    data = write_iob(trained, tmp_path / "test.tsv")
+    table = run("long-text", str(tmp_path / "nlp"), str(data), "--sentences", str(len(TEXTS)))
+    scores = [float(line.split()[-1]) for line in table.splitlines() if line.startswith("F1")]
+    assert len(scores) == 2 and scores[0] == scores[1] == 100.0
+
+
+@pytest.mark.timeout(200)
+def test_speed_of_systems_in_turn(trained, tmp_path):
+    encoder = build_encoder(tmp_path / "encoder", max_position_embeddings=600)
+    write_iob(trained, tmp_path / "data" / "test.tsv")
+    texts = {
+        "sentences": write_sentences(tmp_path / "data", 40, tmp_path),
+        "notes": write_notes(write_shared(tmp_path) / "notes/notes.jsonl", 40, tmp_path),
+    }
+    assert 40 <= count_words(texts["sentences"]) < 60 and count_words(texts["notes"]) > 800
+    ours = {"model": str(tmp_path / "nlp")}
+    classifier = str(prepare_hf(str(encoder), tmp_path / "hf"))
+    systems = {
+        "bare encoder": ("bare encoder", ours, sys.executable),
+        "ours": ("spacy pipeline", ours, sys.executable),
+        "peer": ("hf pipeline", {"model": classifier}, sys.executable),
+    }
+    found = measure(systems, texts, rounds=1)
+    assert all(found[kind][name] > 0 for kind in texts for name in systems)
+
+
+@pytest.mark.timeout(200)
+def test_speed_of_training(trained, tmp_path):
+    build_encoder(tmp_path / "encoders/biominilm", max_position_embeddings=300)
+    write_iob(trained, tmp_path / "blurb/ncbi_disease/train.tsv")
+    options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--updates", "1"]
+    table = run("train", *options, "--rounds", "1")
+    assert "the paper's recipe" in table
+    rows = json.loads((tmp_path / "train_speed.json").read_text())["rows"]
+    assert rows["vanilla"]["to_vanilla"] == 1.0 and 0 < rows["vanilla"]["data_share"] < 1
+    assert all(row["seconds"] > 0 for row in rows.values())
+    assert (tmp_path / "train_speed.png").stat().st_size > 5000
+
+
+@pytest.mark.timeout(200)
+def test_scale(trained, tmp_path):
+    write_shared(tmp_path)
+    options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--output", str(tmp_path)]
+    table = run("scale", str(tmp_path / "nlp"), *options, "--rounds", "1", "--longest", "100")
+    assert "documents of 100 words" in table
+    record = json.loads((tmp_path / "scale.json").read_text())
+    assert [row["n"] for row in record["rows"]] == [10, 100, 1000, 4000, 16000, 1, 2]
+    assert all(row["words_per_second"] > 0 for row in record["rows"])
+    assert (tmp_path / "scale.png").stat().st_size > 5000
+
+
+@pytest.fixture
+def notes_and_terms(tmp_path):
+    (tmp_path / "notes.jsonl").write_text('{"text": "No asthma."}\n{"text": "Given aspirin."}\n')
+    terms = "term\tid\tsemantic_type\nasthma\tC1\tdisease\naspirin\tC2\tdrug\n"
+    (tmp_path / "terms.tsv").write_text(terms)
+    return [str(tmp_path / "notes.jsonl"), str(tmp_path / "terms.tsv")]
+
+
+def test_weak_labels_on_a_few_notes(notes_and_terms, tmp_path):
+    options = ["--sizes", "5,10", "--no-million", "--output", str(tmp_path / "figures.json")]
+    assert "notes/s" in run("weak-labels", *notes_and_terms, *options)
+    rows = json.loads((tmp_path / "figures.json").read_text())["sizes"]
+    assert [row["notes"] for row in rows] == [5, 10]
+    assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)
+
+
+def test_weak_kills_on_a_few_notes(notes_and_terms, tmp_path):
+    options = ["--size", "150", "--kills", "1", "--output", str(tmp_path / "figures.json")]
+    run("weak-kills", *notes_and_terms, *options)
+    result = json.loads((tmp_path / "figures.json").read_text())
+    assert result["each_note_once"]
+    assert [row["kills"] for row in result["runs"]] == [1, 1]
+    assert all(row["same_corpora"] == row["corpora"] > 0 for row in result["runs"])

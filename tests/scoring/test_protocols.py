@@ -1,0 +1,427 @@
+"""Scoring under a protocol: masked text, perplexity, calibration, and the commands for them."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+from spacy_mslm.cli.calibrate import calibrate
+from spacy_mslm.cli.evaluate import evaluate
+from spacy_mslm.corpus.gold import align_gold
+from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
+from spacy_mslm.model.architecture import document_windows, shim_of
+from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.pipeline.component import MSLM, find_mslm
+from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.scoring.masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
+from spacy_mslm.types import BLM, ELM, UNMASKED
+
+from ..conftest import TEXTS, build_encoder, make_examples
+
+BOTH = JointMasking(1.0, 0.3)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    """A pipe that finds the entities of the test texts."""
+    spacy.util.fix_random_seed(0)
+    encoder = build_encoder(tmp_path_factory.mktemp("encoder"))
+    nlp = spacy.blank("en")
+    nlp.add_pipe("mslm", config={"model": {"encoder": str(encoder), "window": 40, "context": 8}})
+    nlp.initialize(lambda: make_examples(nlp))
+    optimizer = make_adamw(1e-3, 1e-2)
+    for _ in range(90):
+        nlp.update(make_examples(nlp), sgd=optimizer, drop=0.1)
+    return nlp
+
+
+def mslm(nlp: Language) -> MSLM:
+    return nlp.get_pipe("mslm")
+
+
+# ---- masks of gold text ----
+
+
+def test_perplexity_by_hand():
+    # Losses of log 2 and log 8 at ELM, log 4 at BLM: exp of the means is 4 each, and 4 over all.
+    losses = np.log([2.0, 8.0, 4.0])
+    found = perplexities(losses, np.array([ELM, ELM, BLM]))
+    assert found == pytest.approx({"mslm_ppl": 4, "mslm_ppl_elm": 4, "mslm_ppl_blm": 4})
+    assert perplexities(losses[:1], np.array([ELM]))["mslm_ppl_blm"] is None
+    assert set(perplexities(np.zeros(0), np.zeros(0)).values()) == {None}
+
+
+def test_losses_are_those_of_the_masked_lm_at_the_masked_pieces(trained):
+    pipe = mslm(trained)
+    example = make_examples(trained)[0]
+    pieces = shim_of(pipe.model).wordpieces([example.predicted])[0]
+    gold = align_gold(example, None)
+    kinds = draw_masks(pipe.model, pieces, gold, BOTH, np.random.default_rng(0))
+    assert set(kinds.tolist()) == {UNMASKED, BLM, ELM}
+    losses, of_kind = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    shim = shim_of(pipe.model)
+    ids = [
+        *shim.wordpieces.prefix,
+        *mask_pieces(pipe.model, pieces, kinds).ids,
+        *shim.wordpieces.suffix,
+    ]
+    with torch.inference_mode():
+        logits = shim.network.lm(torch.tensor([ids])).logits[0].log_softmax(-1)
+    at = np.flatnonzero(kinds)
+    first = len(shim.wordpieces.prefix)
+    expected = [-float(logits[first + p, pieces.ids[p]]) for p in at]
+    assert losses.tolist() == pytest.approx(expected, abs=1e-5)
+    assert of_kind.tolist() == kinds[at].tolist()
+
+
+def test_each_masked_piece_counts_once_where_windows_overlap(trained):
+    """A sentence of four windows: its masks are those of the windows that own them."""
+    nlp = trained
+    pipe = mslm(nlp)
+    doc = nlp.make_doc("the patient had acute renal failure " * 20)
+    example = Example.from_dict(doc, {"entities": [(16, 35, "Disease")]})
+    pieces = shim_of(pipe.model).wordpieces([doc])[0]
+    assert len(document_windows(pipe.model, pieces)) > 3
+    gold = align_gold(example, None)
+    kinds = draw_masks(pipe.model, pieces, gold, TokenMasking(1.0), np.random.default_rng(0))
+    assert (kinds == BLM).all()
+    losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    assert len(losses) == len(pieces.ids)
+    assert (mask_pieces(pipe.model, pieces, kinds).ids == shim_of(pipe.model).wordpieces.mask).all()
+
+
+def test_masks_and_losses_of_overlapping_windows_stand_at_their_places(trained):
+    """The masks drawn for each window are known: every third piece of the window."""
+
+    def thirds(sequence, generator):
+        kinds = np.zeros(len(sequence.token_of), dtype=np.int8)
+        kinds[::3] = BLM
+        return kinds
+
+    pipe = mslm(trained)
+    shim = shim_of(pipe.model)
+    doc = trained.make_doc("the patient had acute renal failure " * 20)
+    pieces = shim.wordpieces([doc])[0]
+    gold = align_gold(Example.from_dict(doc, {"entities": []}), None)
+    kinds = draw_masks(pipe.model, pieces, gold, thirds, np.random.default_rng(0))
+    windows = document_windows(pipe.model, pieces)
+    assert len(windows) > 3 and any(window.own_start > window.start for window in windows)
+    expected_losses = []
+    for window in windows:
+        for piece in range(window.own_start, window.own_end):
+            assert kinds[piece] == (BLM if (piece - window.start) % 3 == 0 else UNMASKED)
+        ids = pieces.ids[window.start : window.end].copy()
+        at = [p for p in range(window.own_start, window.own_end) if kinds[p]]
+        ids[np.array(at) - window.start] = shim.wordpieces.mask
+        row = [*shim.wordpieces.prefix, *ids, *shim.wordpieces.suffix]
+        with torch.inference_mode():
+            logits = shim.network.lm(torch.tensor([row])).logits[0].log_softmax(-1)
+        first = len(shim.wordpieces.prefix) - window.start
+        expected_losses += [-float(logits[first + p, pieces.ids[p]]) for p in at]
+    losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    assert sorted(losses.tolist()) == pytest.approx(sorted(expected_losses), abs=1e-4)
+
+
+def test_documents_without_gold_are_left_out(trained):
+    pipe = mslm(trained)
+    bare = trained.make_doc(TEXTS[0][0])
+    examples = make_examples(trained)
+    expected = pipe.perplexity(examples, BOTH)
+    assert pipe.perplexity([Example(bare, bare.copy()), *examples], BOTH) == expected
+
+
+def test_the_same_seed_gives_the_same_masks(trained):
+    pipe = mslm(trained)
+    examples = make_examples(trained)
+    first = pipe.perplexity(examples, BOTH, seed=1)
+    assert pipe.perplexity(examples, BOTH, seed=1) == first
+    assert pipe.perplexity(examples, BOTH, seed=2) != first
+    assert set(pipe.perplexity(examples, NoMasking()).values()) == {None}
+    assert pipe.perplexity(examples, JointMasking(1.0, 0.0))["mslm_ppl_blm"] is None
+
+
+def test_annotating_masked_text_reads_no_mention(trained):
+    """With nothing masked it is what the pipeline says; with all mentions masked, exchanging the
+    words of a mention changes nothing."""
+    pipe = mslm(trained)
+    plain = make_examples(trained)
+    pipe.annotate_masked(plain, NoMasking())
+    docs = list(trained.pipe(text for text, _ in TEXTS))
+    spans = [[(e.start, e.end, e.label_, e._.confidence) for e in d.ents] for d in docs]
+    assert any(spans)
+    assert [
+        [(e.start, e.end, e.label_, e._.confidence) for e in eg.predicted.ents] for eg in plain
+    ] == [[pytest.approx(span) for span in doc] for doc in spans]
+    # "aspirin" and "heparin" have two pieces each: exchanged under the mask, nothing is seen of it.
+    text, entities = TEXTS[2]
+    other = text.replace("aspirin", "x").replace("heparin", "aspirin").replace("x", "heparin")
+    bio = []
+    for masking in (JointMasking(1.0, 0.0), NoMasking()):
+        examples = [
+            Example.from_dict(trained.make_doc(words), {"entities": entities})
+            for words in (text, other)
+        ]
+        pipe.token_probabilities = True
+        pipe.annotate_masked(examples, masking)
+        pipe.token_probabilities = False
+        bio.append([example.predicted._.bio_probabilities for example in examples])
+    (masked, masked_other), (clean, clean_other) = bio
+    assert (masked == masked_other).all()
+    assert (clean != clean_other).any() and (masked != clean).any()
+
+
+def test_score_adds_perplexity_unless_told_not_to(trained):
+    pipe = mslm(trained)
+    scores = trained.evaluate(make_examples(trained))
+    expected = pipe.perplexity(make_examples(trained), JointMasking())
+    assert {name: scores[name] for name in expected} == expected
+    assert 1 < scores["mslm_ppl_elm"] < math.inf
+    json.dumps(scores)
+    pipe.score_perplexity = False
+    try:
+        assert not expected.keys() & trained.evaluate(make_examples(trained)).keys()
+    finally:
+        pipe.score_perplexity = True
+
+
+def test_the_masked_protocol_can_be_scored_beside_the_clean_one(trained):
+    """Under names of its own, with the clean scores and the documents as they are without it."""
+    pipe = mslm(trained)
+    clean = trained.evaluate(make_examples(trained))
+    masked = make_examples(trained)
+    pipe.annotate_masked(masked, JointMasking())
+    expected = pipe.score(masked)
+    pipe.score_masked = True
+    try:
+        examples = make_examples(trained)
+        scores = trained.evaluate(examples)
+    finally:
+        pipe.score_masked = False
+    for rate in "prf":
+        assert scores.pop(f"mslm_masked_{rate}") == expected[f"ents_{rate}"]
+    assert expected["ents_f"] < clean["ents_f"]  # it was trained on clean text
+    assert {**scores, "speed": 0} == {**clean, "speed": 0}
+
+
+# ---- calibration ----
+
+
+def test_calibration_changes_confidences_only_and_is_saved(trained, tmp_path):
+    nlp = _reloaded(trained, tmp_path)  # a copy: other tests use the one given
+    pipe = mslm(nlp)
+    before = [nlp(text).ents for text, _ in TEXTS]
+    fit = pipe.calibrate(make_examples(nlp))
+    assert pipe.cfg["temperature"] == fit.temperature != 1.0
+    assert fit.mentions == sum(len(ents) for ents in before)
+    after = [nlp(text).ents for text, _ in TEXTS]
+    for old, new in zip(before, after, strict=True):
+        assert [(e.start, e.end, e.label_) for e in old] == [
+            (e.start, e.end, e.label_) for e in new
+        ]
+        assert [e._.confidence for e in old] != [e._.confidence for e in new] or not old
+    assert pipe.calibrate(make_examples(nlp)).temperature == fit.temperature
+    ents = _reloaded(nlp, tmp_path)(TEXTS[0][0]).ents
+    assert [e._.confidence for e in ents] == [e._.confidence for e in after[0]]
+    scores = nlp.evaluate(make_examples(nlp))
+    assert scores["mslm_ece"] == pytest.approx(fit.error_after)
+    assert scores["mslm_ece_uncalibrated"] == pytest.approx(fit.error_before, abs=1e-6)
+    # A fresh start forgets it.
+    nlp.initialize(lambda: make_examples(nlp))
+    assert pipe.cfg["temperature"] == 1.0
+
+
+def _reloaded(nlp: Language, path: Path) -> Language:
+    nlp.to_disk(path / "model")
+    return spacy.load(path / "model")
+
+
+def test_a_model_of_before_has_temperature_one(trained, tmp_path):
+    trained.to_disk(tmp_path / "model")
+    pipe = mslm(_reloaded(trained, tmp_path))
+    del pipe.cfg["temperature"]
+    fresh = spacy.load(tmp_path / "model")
+    mslm(fresh).from_bytes(pipe.to_bytes())
+    assert mslm(fresh).cfg["temperature"] == 1.0
+
+
+# ---- the commands ----
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    settings = {"OMP_NUM_THREADS": "1", "ANSI_COLORS_DISABLED": "1", "COLUMNS": "500"}
+    return subprocess.run(
+        [sys.executable, "-m", "spacy", "mslm", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **settings, "PYTHONIOENCODING": "utf8"},
+    )
+
+
+def told(result: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((result.stdout + result.stderr).split())
+
+
+@pytest.fixture
+def model(trained, tmp_path) -> Path:
+    safe_save(trained, tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def data(trained, tmp_path) -> Path:
+    path = tmp_path / "dev.spacy"
+    DocBin(docs=[example.reference for example in make_examples(trained)]).to_disk(path)
+    return path
+
+
+def test_evaluate_command_on_clean_text(trained, model, data, tmp_path):
+    result = run("evaluate", model, data, "--train", data, "--output", tmp_path / "x" / "out.json")
+    assert result.returncode == 0, told(result)
+    report = json.loads((tmp_path / "x" / "out.json").read_text(encoding="utf8"))
+    assert report["protocol"] == "clean" and report["gold_positions_visible"] is False
+    assert (report["elm_rate"], report["blm_rate"], report["seed"]) == (1.0, 0.075, 0)
+    assert report["counts"]["gold"] == 6 and report["counts"]["gold_seen"] == 6
+    expected = trained.evaluate(make_examples(trained))
+    for name, value in report["scores"].items():
+        if name.endswith("_per_type"):
+            assert value == expected[name]
+        elif name not in ("mslm_em_seen", "mslm_em_unseen"):
+            assert value == pytest.approx(expected[name]), name
+    assert report["scores"]["mslm_em_seen"] == report["scores"]["ents_r"] == 1.0
+    assert "Protocol: clean text" in told(result) and "strict (boundaries and type) 100.00" in told(
+        result
+    )
+    assert "Gold mentions were masked" not in told(result)
+
+
+def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
+    out = tmp_path / "out.json"
+    result = run(
+        *("evaluate", model, data, "--protocol", "masked", "--elm", 0.5, "--blm", 0.1),
+        *("--seed", 3, "-o", out),
+    )
+    assert result.returncode == 0, told(result)
+    assert "Protocol: masked text" in told(result)
+    assert "the model sees where they are" in told(result)
+    report = json.loads(out.read_text(encoding="utf8"))
+    assert report["protocol"] == "masked" and report["gold_positions_visible"] is True
+    assert (report["elm_rate"], report["blm_rate"], report["seed"]) == (0.5, 0.1, 3)
+    examples = make_examples(trained)
+    masking = JointMasking(0.5, 0.1)
+    mslm(trained).annotate_masked(examples, masking, seed=3)
+    expected = mslm(trained).score(examples, masking=masking, seed=3)
+    assert report["scores"]["ents_f"] == pytest.approx(expected["ents_f"])
+    assert report["scores"]["mslm_ppl_elm"] == pytest.approx(expected["mslm_ppl_elm"], rel=1e-4)
+
+
+def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
+    weights = (model / "mslm" / "weights.safetensors").read_bytes()
+    result = run("calibrate", model, data, "--output", tmp_path / "other")
+    assert result.returncode == 0, told(result)
+    assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
+    result = run("calibrate", model, data)
+    assert result.returncode == 0, told(result)
+    temperatures = {mslm(spacy.load(p)).cfg["temperature"] for p in (model, tmp_path / "other")}
+    assert len(temperatures) == 1 and temperatures != {1.0}
+    assert (model / "mslm" / "weights.safetensors").read_bytes() == weights
+    assert "ECE on DEV before" in told(result)
+
+
+def test_calibrate_command_leaves_other_files_alone(model, data, tmp_path):
+    (model / "README.md").write_text("mine", encoding="utf8")
+    before = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
+    (tmp_path / "taken").mkdir()
+    result = run("calibrate", model, data, "-o", tmp_path / "taken")
+    assert result.returncode == 1 and "--force to replace it" in told(result)
+    assert list((tmp_path / "taken").iterdir()) == []
+    assert run("calibrate", model, data, "-o", tmp_path / "taken", "--force").returncode == 0
+    assert mslm(spacy.load(tmp_path / "taken")).cfg["temperature"] != 1.0
+    assert run("calibrate", model, data).returncode == 0
+    after = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
+    changed = {p.relative_to(model).as_posix() for p in before if before[p] != after.get(p)}
+    assert changed == {"mslm/cfg", "mslm/manifest.json"} and before.keys() == after.keys()
+
+
+def test_calibration_reads_what_earlier_pipes_write(trained, data, tmp_path):
+    """A pipe before it that ends sentences where the pipe's own rule does not."""
+    nlp = _reloaded(trained, tmp_path)
+    nlp.add_pipe("sentencizer", first=True, config={"punct_chars": ["renal", "and", "of"]})
+    nlp.to_disk(tmp_path / "both")
+    fit, _ = calibrate(str(tmp_path / "both"), data, tmp_path / "calibrated")
+    plain, _ = calibrate(str(tmp_path / "model"), data, tmp_path / "plain")
+    assert fit != plain
+
+
+def test_a_pipe_with_a_span_group_is_evaluated_on_it(trained, data, tmp_path):
+    nlp = _reloaded(trained, tmp_path)
+    config = nlp.config.copy()
+    config["components"]["mslm"]["spans_key"] = "terms"
+    config.to_disk(tmp_path / "model" / "config.cfg")
+    docs = list(DocBin().from_disk(data).get_docs(nlp.vocab))
+    for doc in docs:
+        doc.spans["terms"] = list(doc.ents)
+        doc.ents = []
+    DocBin(docs=docs).to_disk(tmp_path / "terms.spacy")
+    report = evaluate(str(tmp_path / "model"), tmp_path / "terms.spacy")
+    assert report["scores"]["spans_terms_f"] == 1.0
+    assert report["counts"]["gold"] == 6
+
+
+def test_commands_say_what_is_wrong(model, data, tmp_path):
+    spacy.blank("en").to_disk(tmp_path / "bare")
+    DocBin(docs=[spacy.blank("en").make_doc("secret words")]).to_disk(tmp_path / "bare.spacy")
+    for arguments, message in [
+        (("evaluate", tmp_path / "bare", data), "has no mslm pipe; its pipes: none"),
+        (("evaluate", model, tmp_path / "bare.spacy"), "holds no gold mention"),
+        (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
+        (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),
+        (("calibrate", "en_not_a_folder", data), "is no folder"),
+        (("calibrate", model, tmp_path / "bare.spacy"), "nothing to fit a temperature to"),
+    ]:
+        result = run(*arguments)
+        assert result.returncode == 1, told(result)
+        assert message in told(result)
+        assert "Traceback" not in told(result) and "secret" not in told(result)
+    assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
+
+
+def test_the_mslm_pipe_is_found_by_whatever_name():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("mslm", name="terms", config={"model": {"encoder": "absent"}})
+    assert find_mslm(nlp, "x")[0] == "terms"
+    nlp.add_pipe("mslm", name="more", config={"model": {"encoder": "absent"}})
+    with pytest.raises(ValueError, match=r"x has several mslm pipes \(terms, more\)"):
+        find_mslm(nlp, "x")
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_broken_entities_are_told_without_text(labelled, model, tmp_path):
+    """Inside of an entity that begins nowhere: spaCy's message quotes the document."""
+    nlp = spacy.load(model)
+    doc = Doc(nlp.vocab, words=["secretname", "heart", "failure"])
+    label = nlp.vocab.strings["Disease"] if labelled else 0
+    doc.from_array(
+        ["ENT_IOB", "ENT_TYPE"], np.array([[2, 0], [1, label], [1, label]], dtype=np.uint64)
+    )
+    data = tmp_path / "broken.spacy"
+    DocBin(attrs=["ORTH", "ENT_IOB", "ENT_TYPE"], docs=[doc]).to_disk(data)
+    for arguments in (
+        ("evaluate", model, data),
+        ("calibrate", model, data),
+        ("pmi", data, tmp_path / "pmi.txt", "--overlap"),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 1 and "secretname" not in told(result)
+        assert "broken.spacy:0, token 1: the token continues an entity" in told(result)

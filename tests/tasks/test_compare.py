@@ -1,0 +1,101 @@
+"""Scores of several models -> tables, pictures and a page."""
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spacy_mslm.tasks.compare.tables import make_tables, read_results, render_markdown
+
+
+def write_scores(path: Path, f: float, **others: Any) -> None:
+    types = {"Disease": {"p": f, "r": f, "f": f + 0.01}, "Chemical": {"p": f, "r": f, "f": f}}
+    scores = {"ents_p": f, "ents_r": f, "ents_f": f, "ents_per_type": types, **others}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(scores))
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    folder = tmp_path / "metrics"
+    write_scores(folder / "bc5cdr" / "mslm.json", 0.745, mslm_em_unseen=0.6, mslm_ppl_elm=1310.4)
+    write_scores(folder / "bc5cdr" / "vanilla.json", 0.72, mslm_em_unseen=None)
+    masked = {"protocol": "masked", "scores": {"ents_f": 0.5, "ents_per_type": {"Disease": {}}}}
+    (folder / "bc5cdr" / "paper.json").write_text(json.dumps(masked))
+    return folder
+
+
+def test_tables_compare_what_can_be_compared(metrics: Path) -> None:
+    clean, by_type, masked = make_tables(read_results(metrics, "vanilla"), "vanilla")
+    assert clean.title == "bc5cdr, clean text"
+    header = ["model", "P", "EM", "F1", "EM unseen", "perplexity ELM", "F1 to vanilla"]
+    assert clean.header == header
+    assert clean.rows == [
+        ["vanilla", "72.0", "72.0", "72.0", "–", "–", ""],
+        ["mslm", "74.5", "74.5", "74.5", "60.0", "1,310", "+2.5"],
+    ]
+    assert by_type.header == ["model", "Chemical", "Disease"]
+    assert by_type.rows == [["vanilla", "72.0", "73.0"], ["mslm", "74.5", "75.5"]]
+    # Another protocol is another table, with nothing to compare with.
+    assert masked.title == "bc5cdr, masked text"
+    assert masked.rows == [["paper", "50.0"]]
+
+
+def test_span_groups_have_keys_of_their_own(tmp_path: Path) -> None:
+    """Beside those of other pipes, which are not compared."""
+    scores = {"dep_las_per_type": {"nsubj": {}, "obj": {}}, "mslm_em": 0.1}
+    scores |= {"spans_terms_f": 0.5, "spans_terms_p": 0.4, "spans_terms_per_type": {}}
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "a.json").write_text(json.dumps(scores))
+    (table,) = make_tables(read_results(tmp_path, "vanilla"), "vanilla")
+    assert table.rows == [["a", "40.0", "50.0"]]
+
+
+def test_names_do_not_break_a_table(tmp_path: Path) -> None:
+    write_scores(tmp_path / "demo" / "a|b.json", 0.5)
+    tables = make_tables(read_results(tmp_path, "vanilla"), "vanilla")
+    assert "| a\\|b | 50.0 |" in render_markdown("Title", tables, {})
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "spacy", "mslm", "report", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_writes_a_page_that_needs_nothing_else(metrics: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_scores(metrics / "<b>set" / "vanilla.json", 0.5)
+    output = tmp_path / "report"
+    result = run(metrics, output, "--title", "A & B")
+    assert result.returncode == 0, result.stdout + result.stderr
+    names = {path.name for path in output.iterdir()}
+    pictures = {"bc5cdr-clean.png", "bc5cdr-masked.png", "<b>set-clean.png"}
+    assert names == {"report.md", "report.html", *pictures}
+    assert (output / "bc5cdr-clean.png").read_bytes().startswith(b"\x89PNG")
+    page = (output / "report.html").read_text(encoding="utf8")
+    found: list[tuple[str, dict]] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list) -> None:
+            found.append((tag, dict(attrs)))
+
+    Parser().feed(page)
+    assert {tag for tag, _ in found} >= {"html", "h1", "table", "img"} and "<b>set" not in page
+    sources = [attrs["src"] for tag, attrs in found if tag == "img"]
+    assert len(sources) == 3 and all(src.startswith("data:image/png;base64,") for src in sources)
+    assert "<title>A &amp; B</title>" in page and "+2.5" in page
+    assert "![bc5cdr, clean text](bc5cdr-clean.png)" in (output / "report.md").read_text()
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '{"loss": 3}'])
+def test_what_is_no_result_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "a.json").write_text(content)
+    with pytest.raises(ValueError, match=r"a\.json is not the result of an evaluation"):
+        read_results(tmp_path, "vanilla")
+    with pytest.raises(ValueError, match=r"holds no results"):
+        read_results(tmp_path / "demo", "vanilla")
