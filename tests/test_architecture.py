@@ -5,6 +5,7 @@ import ast
 import string
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
@@ -210,13 +211,12 @@ def test_imports_have_no_cycle() -> None:
 
 
 DEFINED = {
-    name: {code: text for code, text in vars(getattr(errors, name)).items() if code[0] != "_"}
-    for name in ("Errors", "Warnings")
+    "Errors": {code: text for code, text in vars(errors.Errors).items() if code[0] != "_"},
 }
 
 
 def uses() -> Iterator[tuple[str, str, str, set[str] | None]]:
-    """Every `Errors.Mxxx` and `Warnings.Wxxx`: module, class, code, keywords of its `.format`."""
+    """Every `Errors.Mxxx`: module, class, code, keywords of its `.format`."""
     for module, tree in TREES.items():
         calls = {
             id(node.func.value): {str(keyword.arg) for keyword in node.keywords}
@@ -245,7 +245,16 @@ def test_every_message_gets_the_values_it_names() -> None:
         assert (keywords or set()) == fields, f"{module}: {name}.{code}"
 
 
-@pytest.mark.parametrize(("name", "letter"), [("Errors", "M"), ("Warnings", "W")])
+def test_only_messages_that_are_raised_in_several_places_have_a_code() -> None:
+    places = Counter(code for _, _, code, _ in uses())
+    assert min(places.values()) > 1, places
+
+
+def test_a_code_is_printed_with_its_message() -> None:
+    assert errors.Errors.M021.startswith("[M021] The mslm model")
+
+
+@pytest.mark.parametrize(("name", "letter"), [("Errors", "M")])
 def test_codes_are_unique_and_in_order(name: str, letter: str) -> None:
     (body,) = (
         node.body

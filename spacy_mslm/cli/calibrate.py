@@ -62,7 +62,10 @@ def calibrate(
 
     path = output or Path(model)
     if output is None and not path.is_dir():
-        raise ValueError(Errors.M132.format(model=model))
+        raise ValueError(
+            f"{model} is no folder, so that the result cannot be saved in its place. Say where "
+            "to save it (--output FOLDER)."
+        )
     if output is not None and output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
     nlp = spacy.load(model)

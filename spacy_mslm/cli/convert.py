@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import Warnings
-
 if TYPE_CHECKING:
     from ..corpus.convert import Conversion, Split
 
@@ -132,19 +130,19 @@ def split_warnings(splits: "list[Split]") -> list[str]:
         for reason in sorted({left.reason for _, left in split.left_out}):
             places = [f"{i} {x.start}:{x.end}" for i, x in split.left_out if x.reason == reason]
             warnings.append(
-                Warnings.W160.format(
-                    split=split.source.name,
-                    count=len(places),
-                    reason=reason,
-                    places=listing(places),
-                )
+                f"{split.source.name}: {len(places)} gold mention(s) left out, each as "
+                f"{reason}; what no other mention has of their tokens counts as not "
+                f"annotated. Documents and characters: {listing(places)}."
             )
     warnings += [split.duplicates for split in splits if split.duplicates]
     if len({frozenset(split.counts.labels) for split in splits}) > 1:
         labels = "; ".join(
             f"{s.source.name}: {', '.join(sorted(s.counts.labels)) or 'none'}" for s in splits
         )
-        warnings.append(Warnings.W103.format(labels=labels))
+        warnings.append(
+            f"The labels differ between the splits: {labels}. A label that is absent from "
+            "train cannot be predicted; one that is absent elsewhere is not evaluated."
+        )
     return warnings
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 
 
 class Protocol(str, Enum):
@@ -58,7 +58,9 @@ def evaluate_cli(
     try:
         setup_gpu(use_gpu, silent=True)
         if output is not None and output.is_dir():
-            raise ValueError(Errors.M135.format(path=output))
+            raise ValueError(
+                f"{output} is a folder, but the scores go to a file. Give another --output."
+            )
         report = evaluate(
             model, data_path, protocol=protocol, elm=elm, blm=blm, seed=seed, train=train
         )
@@ -114,7 +116,10 @@ def evaluate(
     scores = pipe.score(examples, masking=masking, seed=seed)
     counts = scores.pop("mslm_counts")
     if not counts["gold"]:
-        raise ValueError(Errors.M131.format(path=data_path))
+        raise ValueError(
+            f"{data_path} holds no gold mention, so there is nothing to score. Give annotated "
+            "text of the kind that the pipeline was trained on."
+        )
     return {
         "protocol": protocol.value,
         "gold_positions_visible": protocol is Protocol.masked,
@@ -147,7 +152,11 @@ def show_report(report: dict[str, Any]) -> None:
     scores, counts = report["scores"], report["counts"]
     msg.divider(f"Protocol: {report['protocol']} text")
     if report["gold_positions_visible"]:
-        msg.warn(Warnings.W104)
+        msg.warn(
+            "Gold mentions were masked before tagging, as the paper's authors do: the model "
+            "sees where they are. These scores say nothing of new text; they are there to "
+            "reproduce the paper."
+        )
     attr = next(key for key in scores if key.endswith("_per_type")).removesuffix("_per_type")
     matches = {
         "strict (boundaries and type)": attr,

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ..errors import Warnings
-
 
 def fetch_cli(
     name: Annotated[
@@ -42,7 +40,11 @@ def fetch_cli(
             for fetched in fetch_set(set_name, output_path, assets=assets, table=table):
                 msg.good(f"{'There already' if fetched.was_there else 'Fetched'}: {fetched.path}")
                 if not fetched.verified:
-                    msg.warn(Warnings.W162.format(path=fetched.path, sha256=fetched.sha256))
+                    msg.warn(
+                        f"{fetched.path} was not verified, as no checksum of it is known. Its "
+                        f"SHA-256 is {fetched.sha256}: compare it with that of someone you "
+                        "trust."
+                    )
             msg.text(f"{set_name}, licence: {table[set_name]['licence']}")
         except (ValueError, OSError) as err:
             msg.fail(f"{set_name} was not fetched", str(err))

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import Errors
-
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
@@ -63,7 +61,10 @@ def heatmap(arguments: Sequence[str], output: Path, *, limit: int = 10) -> "list
 
     *models, texts = arguments
     if not models:
-        raise ValueError(Errors.M140)
+        raise ValueError(
+            "A picture needs at least one model and, after the models, a file of texts: "
+            "'python -m spacy mslm heatmap MODEL TEXTS -o OUTPUT'."
+        )
     render = find_renderer(output)
     sources = read_sources(Path(texts), limit)
     docs: list[Doc] = []
@@ -88,7 +89,10 @@ def find_renderer(output: Path) -> "Callable[[Sequence[Block]], bytes]":
     """What draws the kind of file that the output is."""
     suffix = output.suffix.lower()
     if output.is_dir() or suffix not in (".html", ".png"):
-        raise ValueError(Errors.M141.format(path=output))
+        raise ValueError(
+            f"The output {output} is neither a .html nor a .png file. Give a path that ends so "
+            "(-o)."
+        )
     if suffix == ".html":
         from ..tasks.heatmap.html import render_html
 
@@ -96,7 +100,10 @@ def find_renderer(output: Path) -> "Callable[[Sequence[Block]], bytes]":
     try:
         from ..tasks.heatmap.png import render_png
     except ImportError as err:
-        raise ValueError(Errors.M142.format(error=err)) from err
+        raise ValueError(
+            f"Drawing a PNG needs matplotlib ({err}). Install it with 'pip install "
+            "\"spacy-mslm[plots]\"', or give an output that ends in '.html'."
+        ) from err
     return render_png
 
 
@@ -115,7 +122,9 @@ def read_sources(path: Path, limit: int) -> "list[tuple[str, str | Doc]]":
         lines = ((n, line) for n, line in read_lines(path) if line.strip())
         sources.extend((f"{path.name}:{n}", line) for n, line in islice(lines, limit or None))
     if not sources:
-        raise ValueError(Errors.M143.format(path=path))
+        raise ValueError(
+            f"{path} holds no text. Give a file with a text per line, a .spacy file or an IOB file."
+        )
     return sources
 
 

@@ -81,10 +81,15 @@ def optimize(
     name, pipe = find_mslm(nlp, model)
     shim = shim_of(pipe.model)
     if shim.is_optimised:
-        raise ValueError(Errors.M136.format(model=model))
+        raise ValueError(
+            f"{model} has been optimised already. Give the pipeline that it was made of."
+        )
     path = dev or Path(nlp.config["paths"].get("dev") or "none")
     if not path.exists():
-        raise ValueError(Errors.M138.format(model=model, path=path))
+        raise ValueError(
+            f"There is no dev set to measure on: the config of {model} names {path}. Give one "
+            "(--dev)."
+        )
     encoder = shim.network.lm
     optimised = OnnxEncoder(export_encoder(encoder, int8=mode is Mode.onnx_int8), encoder.config)
     rounds = []
@@ -95,7 +100,9 @@ def optimize(
     before, after = _median(rounds[::2]), _median(rounds[1::2])
     if before.f - after.f > max_loss and not force:
         raise ValueError(
-            Errors.M137.format(path=path, before=before.f, after=after.f, limit=max_loss)
+            f"F1 on {path} falls from {before.f:.2f} to {after.f:.2f}, by more than "
+            f"{max_loss:g}. Nothing was written. Use another --mode, allow more "
+            "(--max-loss), or give --force."
         )
     with replaced_folder(output) as folder:
         shutil.copytree(nlp.path, folder, dirs_exist_ok=True)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import Errors
-
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
@@ -112,7 +110,11 @@ def build_vocabulary(
         stop_words=nlp.Defaults.stop_words if stop_words else (),
     )
     if not vocabulary:
-        raise ValueError(Errors.M123.format(path=train_path, min_count=min_count))
+        raise ValueError(
+            f"{train_path} holds no collocation of 2 to 4 words that occurs {min_count} times "
+            "and passes the filters. Lower --min-count, turn the filters off (--min-chars 0 "
+            "--no-stop-words), or give more text."
+        )
     filters = f"words of at least {min_chars} letters and digits"
     if stop_words:
         filters += f", no stop word ({lang})"

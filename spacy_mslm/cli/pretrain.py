@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import Errors
-
 
 def pretrain_cli(
     ctx: typer.Context,
@@ -53,7 +51,9 @@ def run(config_path: Path, output_path: Path, overrides: dict[str, Any], force: 
 
     config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
     if "pretraining" not in config:
-        raise ValueError(Errors.M056.format(path=config_path))
+        raise ValueError(
+            f"{config_path} has no [pretraining] block. Start from configs/pretrain.cfg."
+        )
     settings = config["pretraining"]
     pretraining = registry.resolve({"pretraining": settings})["pretraining"]
     return pretrain(pretraining, output_path, settings, force)

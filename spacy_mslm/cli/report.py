@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ..errors import Errors
-
 
 def report_cli(
     metrics_path: Annotated[
@@ -41,7 +39,10 @@ def report(metrics_path: Path, output_path: Path, title: str, baseline: str) -> 
     try:
         from ..tasks.compare.plot import draw_scores
     except ImportError as err:
-        raise ImportError(Errors.M172.format(error=err)) from None
+        raise ImportError(
+            f"A report has pictures, for which matplotlib is needed ({err}). Install it with "
+            "'pip install \"spacy-mslm[plots]\"'."
+        ) from None
 
     results = read_results(metrics_path, baseline)
     tables = make_tables(results, baseline)

@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import Errors
-
 weak_app = typer.Typer(name="weak", help="Weak supervision of clinical notes", no_args_is_help=True)
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -34,7 +32,7 @@ def label_cli(
     try:
         settings, output = read_settings(config_path, ctx.args)
         if output is None:
-            raise ValueError(Errors.M309)
+            raise ValueError("There is no folder for the corpus. Give --paths.output.")
         stats = label_notes(settings, Path(output), jobs, force)
     except (ValueError, OSError, ImportError) as err:
         msg.fail("The notes could not be labelled", str(err), exits=1)
@@ -140,7 +138,7 @@ def read_settings(config_path: Path, arguments: list[str]) -> tuple[dict[str, An
     overrides = parse_config_overrides(arguments)
     config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
     if "labelling" not in config:
-        raise ValueError(Errors.M319.format(path=config_path))
+        raise ValueError(f"{config_path} has no [labelling] block. Start from configs/weak.cfg.")
     return config["labelling"], config.get("paths", {}).get("output")
 
 

@@ -19,7 +19,6 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
-from ..errors import Errors
 from ..text.tokenizer import make_tokenizer
 from ..util.files import replace_files
 from .counts import Counts, Row, compare, count_docs, make_figures, read_paper
@@ -137,7 +136,11 @@ def convert(
     try:
         replace_files(files, mode)
     except OSError as err:
-        raise OSError(Errors.M168.format(path=err.filename, reason=err.strerror)) from None
+        raise OSError(
+            f"{err.filename} cannot be written ({err.strerror}). Nothing was written, and "
+            "files of an earlier run are as they were. Make room on the disk, or give another "
+            "output."
+        ) from None
     conversion.written = list(files)
     return conversion
 
@@ -163,7 +166,8 @@ def read_split(
     for option, given in (("--scheme", scheme != "auto"), ("--n-sents", n_sents > 1)):
         if given and source.format != "iob":
             raise ValueError(
-                Errors.M159.format(option=option, path=source.path, format=source.format)
+                f"{option} concerns IOB files only, but {source.path} is of the format "
+                f"{source.format}. Leave the option out, or name the format (--format)."
             )
     if source.format in TEXT_FORMATS:
         documents = select(TEXT_FORMATS[source.format](source.path), limit, seed)
@@ -262,11 +266,10 @@ def check_labels(splits: Sequence[Split]) -> None:
         new = labels[split.source.name] - labels.get("train", labels[split.source.name])
         if new:
             raise ValueError(
-                Errors.M167.format(
-                    path=split.source.path,
-                    labels=", ".join(sorted(new)),
-                    train=", ".join(sorted(labels["train"])) or "none",
-                )
+                f"{split.source.path} has labels that train has not, so that they could "
+                f"never be predicted: {', '.join(sorted(new))}. Train has: "
+                f"{', '.join(sorted(labels['train'])) or 'none'}. Give them train's names, "
+                "remove them there, or add such mentions to train."
             )
 
 

@@ -100,7 +100,11 @@ def _fetch(source: str | Path, target: Path, known: str | None, *, set_name: str
             file.write(chunk)
         found = digest.hexdigest()
         if known not in (None, found):
-            raise ValueError(Errors.M157.format(source=source, found=found, known=known))
+            raise ValueError(
+                f"{source} is damaged, or another version: its SHA-256 is {found}, but {known} "
+                "is expected. It was not taken over. Fetch it again, or take it from another "
+                "place (--assets)."
+            )
     return found
 
 
@@ -122,7 +126,10 @@ def _read(source: str | Path, name: str, set_name: str) -> Iterator[bytes]:
                 raise EOFError(f"{size} bytes are missing")
     except (OSError, EOFError, http.client.HTTPException) as err:
         raise ValueError(
-            Errors.M156.format(name=name, set=set_name, source=source, reason=err)
+            f"{name} of {set_name} cannot be had from {source} ({err}). Two ways out: "
+            "fetch it where the network can be reached (a mirror is given as --assets "
+            f"URL), or put the file into a folder as {set_name}/{name} and give that "
+            "folder (--assets DIR)."
         ) from None
 
 
@@ -176,4 +183,7 @@ def _unpack(archive: Path) -> None:
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as err:
         # Without a checksum this is how damage shows: it must not count as fetched.
         archive.unlink()
-        raise ValueError(Errors.M169.format(path=archive, reason=err)) from None
+        raise ValueError(
+            f"{archive} is not the whole archive of EBM-NLP ({err}), and was removed. Fetch it "
+            "again, or take it from another place (--assets)."
+        ) from None

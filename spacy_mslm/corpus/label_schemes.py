@@ -43,9 +43,16 @@ def split_tag(tag: str, source: str, line: int) -> tuple[str, str]:
     letter, _, label = tag.partition("-")
     if letter not in _PREFIXES:
         prefixes = ", ".join(_PREFIXES)
-        raise ValueError(Errors.M102.format(source=source, line=line, prefixes=prefixes))
+        raise ValueError(
+            f"{source}, line {line}: the last column is no entity tag. A tag is 'O', or one of "
+            f"{prefixes}, a hyphen and a label, such as 'B-Disease'. Correct the line, or "
+            "remove it."
+        )
     if not label.strip():
-        raise ValueError(Errors.M103.format(source=source, line=line))
+        raise ValueError(
+            f"{source}, line {line}: the tag has an empty label. Give every mention a label, "
+            "such as 'B-Disease'; for untyped mentions use the same one everywhere."
+        )
     return _PREFIXES[letter], label
 
 
@@ -81,7 +88,10 @@ def detect_scheme(sentences: Iterable[tuple[int, Sequence[str]]], source: str = 
     if not plain_b:
         return "iob1"
     raise ValueError(
-        Errors.M105.format(source=source, line=opening_i[0], other=plain_b, count=len(opening_i))
+        f"{source}, line {opening_i[0]}: an I- tag opens a mention, as only IOB1 has it, "
+        f"but the B- tag of line {plain_b} does not part two mentions of one label, as "
+        f"only IOB2 has it. I- tags that open a mention: {len(opening_i)} in the file. In "
+        "IOB2 change these to B-."
     )
 
 
@@ -105,9 +115,9 @@ def decode_tags(
         joins = prefix in ("I", "E") and previous in ("B", "I") and label == before
         if _illegal(scheme, previous, prefix, joins, label == before):
             raise ValueError(
-                Errors.M104.format(
-                    source=source, line=line, scheme=scheme.upper(), rule=_RULES[scheme]
-                )
+                f"{source}, line {line}: this tag is not legal here in {scheme.upper()}: "
+                f"{_RULES[scheme]}. Correct the tag, or name the scheme of the file if it "
+                "is another one."
             )
         if not joins:
             if before:

@@ -19,7 +19,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from .formats.iob import read_iob
 from .formats.records import Sentence
 from .label_schemes import Mention, check_scheme
@@ -145,7 +145,10 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     if path.is_dir():
         files = sorted(f for f in path.rglob("*.spacy") if f.is_file() and f.name[0] != ".")
         if not files:
-            raise ValueError(Errors.M114.format(path=path))
+            raise ValueError(
+                f"The folder {path} holds no .spacy file. Write them with 'python -m spacy "
+                "mslm convert'."
+            )
         yield from _docbin_docs(files, vocab, folder=path)
     elif path.suffix == ".spacy":
         yield from _docbin_docs([path], vocab, folder=path.parent)
@@ -179,9 +182,15 @@ def _docbin_docs(files: list[Path], vocab: Vocab, folder: Path) -> Iterator[Doc]
             # Damage surfaces as anything from a zlib error to an index error, and some of spaCy's
             # messages hold tokens: only the error's type is told.
             reason = f"{file.stat().st_size} bytes, {type(err).__name__}"
-            raise ValueError(Errors.M112.format(path=file, reason=reason)) from None
+            raise ValueError(
+                f"{file} is damaged or no .spacy file ({reason}). Write it again with 'python "
+                "-m spacy mslm convert'."
+            ) from None
         if count == 0:
-            raise ValueError(Errors.M113.format(path=file))
+            raise ValueError(
+                f"{file} holds no documents. Write the .spacy files again with 'python -m "
+                "spacy mslm convert'."
+            )
 
 
 class GoldFaults:
@@ -198,7 +207,11 @@ class GoldFaults:
         broken = _broken_entity(doc)
         if broken is not None:
             place = f"{doc.user_data['id']}, token {broken}"
-            raise ValueError(Errors.M119.format(path=self.path, place=place))
+            raise ValueError(
+                f"{self.path}: document {place}: the token continues an entity that does not "
+                "begin anywhere. Correct the annotation, or write the file again with 'python "
+                "-m spacy mslm convert'."
+            )
         spans = [(s.start, s.end) for g in doc.spans.values() for s in g if s.start >= s.end]
         spans += [(s.start, s.end) for g in doc.spans.values() for s in g if s and not s.label_]
         unlabelled = _unlabelled_entities(doc)
@@ -214,7 +227,9 @@ class GoldFaults:
         if self.places and not self.reported:
             places = listing(list(self.places))
             logger.warning(
-                Warnings.W101.format(path=self.path, count=len(self.places), places=places)
+                f"{self.path}: {len(self.places)} gold span(s) cannot be learned, as they "
+                f"are zero-length or have an empty label: {places}. Correct them and write "
+                "the file again."
             )
         self.reported = True
 
@@ -261,8 +276,9 @@ def duplicate_warning(
             found.append(name)
     if not found:
         return ""
-    return Warnings.W102.format(
-        count=len(found), total=total, other=other, train=train, ids=listing(found)
+    return (
+        f"{len(found)} of the {total} texts of {other} are also in {train}, so that scores on "
+        f"them may be too high: {listing(found)}. Remove them from {train}."
     )
 
 
@@ -271,7 +287,10 @@ def duplicate_warning(
 
 def _require_path(path: str | Path | None) -> Path:
     if path is None:
-        raise ValueError(Errors.M111)
+        raise ValueError(
+            "No path to the corpus is set. Give --paths.train and --paths.dev on the command "
+            "line, or set them in [paths] of the config."
+        )
     return Path(path)
 
 

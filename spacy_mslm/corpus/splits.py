@@ -53,7 +53,11 @@ def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> l
     is_taken = output_path.is_dir() if is_file else output_path.is_file()
     onto_itself = {s.output.resolve() for s in sources} & {s.path.resolve() for s in sources}
     if (output_path.suffix == ".spacy") != is_file or is_taken or onto_itself:
-        raise ValueError(Errors.M118.format(path=output_path))
+        raise ValueError(
+            f"The output {output_path} does not fit the input: a file, or a folder of BRAT "
+            "files, is converted to a file that ends in '.spacy', a folder with splits to a "
+            "folder, and never onto itself. Give another output."
+        )
     return sources
 
 
@@ -69,14 +73,20 @@ def _find_splits(folder: Path) -> dict[str, Path]:
         ]
         if len(paths) > 1:
             names = ", ".join(path.name for path in paths)
-            raise ValueError(Errors.M117.format(path=folder, split=split, found=names))
+            raise ValueError(
+                f"The folder {folder} holds more than one of the {split} split: {names}. Leave "
+                "one of them."
+            )
         if paths:
             found[split] = paths[0]
     if not found:
         stems = tuple(stem for names in SPLIT_NAMES.values() for stem in names)
         kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT or .spacy files"
         expected = f"{', '.join(stems)} ({kinds})"
-        raise ValueError(Errors.M116.format(path=folder, expected=expected))
+        raise ValueError(
+            f"The folder {folder} holds none of the splits {expected}. Rename its files so, or "
+            "convert them one by one."
+        )
     return found
 
 

@@ -6,7 +6,6 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..errors import Errors
 from ..text.plain_texts import as_paths, read_texts, text_files
 from ..text.sentences import sentence_docs, sentence_spans
 from ..text.terminology import Terminology
@@ -89,7 +88,10 @@ class WeakCorpus:
         if self.terms:
             return _annotate_terms(docs, Terminology(self.terms, nlp.Defaults.stop_words))
         if annotate is None:
-            raise ValueError(Errors.M151)
+            raise ValueError(
+                "Plain text as a corpus needs to know its entities. Give tables of terms, or "
+                "a .spacy file with entities in it (`python -m spacy apply` writes such)."
+            )
         return annotate(docs)
 
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import Errors
-
 BINS = 10
 # Confidences are kept this far from 0 and 1, about what 32-bit floats resolve.
 EPSILON = 1e-7
@@ -60,7 +58,10 @@ def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
     correct: (n,) whether each is a gold mention, in boundaries and type.
     """
     if not len(confidences):
-        raise ValueError(Errors.M037)
+        raise ValueError(
+            "No predicted mention has a confidence, so there is nothing to fit a temperature "
+            "to. Give annotated text in which the pipeline finds entities."
+        )
     logits = _logit(confidences, EPSILON)
 
     def slope(inverse: float) -> float:

@@ -69,7 +69,10 @@ def read_collocations(path: Path) -> Iterator[Collocation]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
-        raise ValueError(Errors.M121.format(path=path, reason=type(err).__name__)) from None
+        raise ValueError(
+            f"The PMI vocabulary {path} cannot be read ({type(err).__name__}). Write it with "
+            "'python -m spacy mslm pmi TRAIN OUTPUT', and give its path (--paths.pmi)."
+        ) from None
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("#") or not line.strip():
             continue

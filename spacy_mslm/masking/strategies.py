@@ -125,7 +125,11 @@ class PMIMasking:
     @cached_property
     def trie(self) -> Trie:
         if self.vocabulary is None:
-            raise ValueError(Errors.M009)
+            raise ValueError(
+                "PMI masking needs a vocabulary, and none is set. Write one from the training "
+                "text with 'python -m spacy mslm pmi TRAIN OUTPUT', and give --paths.pmi "
+                "OUTPUT."
+            )
         return build_trie(c.words for c in read_collocations(Path(self.vocabulary)))
 
     def __call__(self, sequence: Sequence, generator: np.random.Generator) -> np.ndarray:

@@ -60,7 +60,10 @@ class FixedWeights:
 
     def __init__(self, blm: float, elm: float) -> None:
         if blm < 0 or elm < 0 or blm + elm == 0:
-            raise ValueError(Errors.M005.format(blm=blm, elm=elm))
+            raise ValueError(
+                f"Mask weights of {blm} (BLM) and {elm} (ELM) cannot be used: neither may be "
+                "negative, and one must be above 0."
+            )
         self.weights = MaskWeights(blm, elm)
 
     def __call__(self, n_blm: int, n_elm: int) -> MaskWeights:

@@ -82,7 +82,9 @@ def load_encoder(model: MSLMModel, encoder: str) -> None:
     lm, wordpieces = load_checkpoint(encoder)
     if attrs["window"] > wordpieces.room:
         raise ValueError(
-            Errors.M024.format(window=attrs["window"], encoder=encoder, room=wordpieces.room)
+            f"A window of {attrs['window']} pieces does not fit the encoder {encoder!r}, "
+            f"which takes {wordpieces.room}. Set components.mslm.model.window to "
+            f"{wordpieces.room} or less."
         )
     types = model.get_dim("nO")
     network = MSLMNetwork(lm, attrs["detection_size"], attrs["classification_size"], types)

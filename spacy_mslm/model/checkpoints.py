@@ -23,7 +23,6 @@ from transformers.modeling_utils import no_init_weights
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
-from ..errors import Errors, Warnings
 from ..pieces.wordpieces import Wordpieces
 
 logger = logging.getLogger("spacy_mslm")
@@ -58,8 +57,16 @@ def load_encoder(name: str) -> PreTrainedModel:
         )
     except (OSError, ValueError, RuntimeError, ImportError, pickle.UnpicklingError) as err:
         if _is_refused_pickle(err):
-            raise ValueError(Errors.M010.format(name=name)) from err
-        raise ValueError(Errors.M011.format(name=name, error=err)) from err
+            raise ValueError(
+                f"The weights of {name!r} are a pickle that would run code when it is loaded, "
+                "so it is not. Convert them on a machine where that is safe: load the model "
+                "with transformers there and write it with `model.save_pretrained(folder, "
+                "safe_serialization=True)`."
+            ) from err
+        raise ValueError(
+            f"The encoder {name!r} cannot be loaded: {err}\nGive a Hugging Face hub name or a "
+            "local folder with config.json and model.safetensors (--vars.encoder)."
+        ) from err
     finally:
         transformers_logging.set_verbosity(verbosity)
     prefix = f"{model.base_model_prefix}."
@@ -68,10 +75,17 @@ def load_encoder(name: str) -> PreTrainedModel:
     faulty += [e if isinstance(e, str) else e[0] for e in info["mismatched_keys"]]
     if faulty:
         shown = ", ".join(sorted(faulty)[:5])
-        raise ValueError(Errors.M012.format(name=name, n=len(faulty), keys=shown))
+        raise ValueError(
+            f"The encoder {name!r} lacks {len(faulty)} weights of its own architecture, or has "
+            f"them in another shape: {shown}. They are not replaced by random ones: use a "
+            "complete checkpoint."
+        )
     if info["missing_keys"]:
         model.tie_weights()
-        logger.warning(Warnings.W010.format(name=name))
+        logger.warning(
+            f"The encoder {name!r} has no masked-LM head: it gets a fresh one, tied to the "
+            "input embeddings. Its masked-LM loss starts high and falls as the head learns."
+        )
     return model
 
 
@@ -79,7 +93,9 @@ def build_config(stored: dict) -> PretrainedConfig:
     """The config of an encoder, from what a pipeline has stored of it."""
     model_type = stored.get("model_type")
     if not isinstance(model_type, str):
-        raise ValueError(Errors.M013)
+        raise ValueError(
+            "The stored encoder config has no model_type. Save the pipeline again, or retrain it."
+        )
     facts = {k: v for k, v in stored.items() if k not in ("model_type", "auto_map")}
     return _no_compile(AutoConfig.for_model(model_type, **facts))
 
@@ -101,10 +117,17 @@ def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
     """The checkpoint's fast tokenizer, with the case of its vocabulary respected."""
     tokenizer = load_tokenizer(name)
     if tokenizer.mask_token_id is None:
-        raise ValueError(Errors.M016.format(name=name))
+        raise ValueError(
+            f"The tokenizer of {name!r} has no mask token, so its encoder cannot be trained by "
+            "MSLM."
+        )
     size = model.config.vocab_size
     if len(tokenizer) > size:
-        raise ValueError(Errors.M017.format(name=name, n=len(tokenizer), size=size))
+        raise ValueError(
+            f"The tokenizer of {name!r} has {len(tokenizer)} pieces, its encoder has "
+            f"embeddings for {size}. The two do not belong together: use the tokenizer that "
+            "came with the weights."
+        )
     raw: Tokenizer = tokenizer.backend_tokenizer
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
     return Wordpieces.from_tokenizer(
@@ -116,14 +139,25 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerFast:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
         if _lowercases_cased_vocabulary(name, tokenizer):
-            logger.warning(Warnings.W011.format(name=name))
+            logger.warning(
+                f"The vocabulary of {name!r} is cased, but the checkpoint does not say so and "
+                "transformers would lower-case all text. It is loaded as cased. To silence "
+                'this, put {"do_lower_case": false} into its tokenizer_config.json.'
+            )
             tokenizer = AutoTokenizer.from_pretrained(
                 name, use_fast=True, trust_remote_code=False, do_lower_case=False
             )
     except Exception as err:  # transformers raises all sorts for a folder without a tokenizer
-        raise ValueError(Errors.M014.format(name=name, error=type(err).__name__)) from err
+        raise ValueError(
+            f"No tokenizer can be loaded from {name!r} ({type(err).__name__}). Put "
+            "tokenizer.json, or the vocabulary file, next to the weights."
+        ) from err
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise ValueError(Errors.M015.format(name=name))
+        raise ValueError(
+            f"{name!r} has only a slow tokenizer. Convert it once with transformers "
+            "(`AutoTokenizer.from_pretrained(name).save_pretrained(folder)` writes "
+            "tokenizer.json)."
+        )
     return tokenizer
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 import torch
 from transformers import PreTrainedModel
 
-from ..errors import Warnings
-
 logger = logging.getLogger("spacy_mslm")
 
 Head = Callable[[PreTrainedModel, torch.Tensor], torch.Tensor]
@@ -54,5 +52,9 @@ def head_for(model: PreTrainedModel) -> Head | None:
     """The adapter of the model's family, or None: then every position is projected."""
     head = HEADS.get(model.config.model_type)
     if head is None:
-        logger.info(Warnings.W012.format(family=model.config.model_type))
+        logger.info(
+            f"No masked-LM head adapter for encoders of type {model.config.model_type!r}: "
+            "every position is projected onto the vocabulary, which is slower and gives the "
+            "same result."
+        )
     return head

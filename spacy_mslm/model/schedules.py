@@ -4,8 +4,6 @@ any such generator for the value at a step."""
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
 
-from ..errors import Errors
-
 FloatOrSchedule = float | Iterable[float]
 
 
@@ -30,7 +28,11 @@ def warmup_decay(rate: float, total_steps: int | str, warmup: float = 0.1) -> It
 
 def _check_total(total_steps: int) -> None:
     if total_steps <= 0:
-        raise ValueError(Errors.M006.format(value=total_steps))
+        raise ValueError(
+            "A schedule over the whole run needs to know its length, but total_steps is "
+            f"{total_steps}. Set training.max_steps (0 means no limit there, which has no end "
+            "to go down to)."
+        )
 
 
 class StepSchedule:
@@ -60,10 +62,16 @@ class StepSchedule:
         if self._source is not None and missing > 0:
             self._values.extend(islice(self._source, missing))
         if not self._values:
-            raise ValueError(Errors.M007.format(name=self.name))
+            raise ValueError(
+                f"The schedule of {self.name} gives no value at all. Give a number, or a "
+                "schedule that yields at least one."
+            )
         value = self._values[min(step, len(self._values) - 1)]
         if value < 0:
-            raise ValueError(Errors.M008.format(name=self.name, value=value, step=step))
+            raise ValueError(
+                f"{self.name} is {value} at step {step}: a loss cannot weigh less than 0. "
+                "Change the schedule."
+            )
         return value
 
     def __getstate__(self) -> dict:

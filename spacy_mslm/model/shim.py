@@ -112,7 +112,10 @@ class MSLMShim(Shim):
     def _begin_update(self, batch: PaddedBatch, dropout: float) -> tuple[HeadOutputs, Callable]:
         network = self.network
         if self.is_optimised:
-            raise ValueError(Errors.M026)
+            raise ValueError(
+                "This pipeline was optimised for prediction on a CPU and cannot learn. Train "
+                "the pipeline that it was made of, and optimise that again."
+            )
         with self._in_training(), self._autocast():
             network.dropout.p = dropout
             outputs = network(batch)
@@ -266,7 +269,10 @@ def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces
         wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
         tensors = read_tensors(files[WEIGHTS])
     except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
-        raise ValueError(Errors.M022.format(error=type(err).__name__)) from err
+        raise ValueError(
+            f"The stored model cannot be read ({type(err).__name__}). Save the pipeline again, "
+            "or retrain it; files of another version of spacy-mslm need that version."
+        ) from err
     fill_tensors(network, tensors)
     return network, wordpieces
 
@@ -301,7 +307,11 @@ def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None
     wrong = sorted(expected.keys() ^ tensors.keys())
     wrong += [n for n in expected.keys() & tensors.keys() if expected[n].shape != tensors[n].shape]
     if wrong:
-        raise ValueError(Errors.M023.format(n=len(wrong), names=", ".join(wrong[:5])))
+        raise ValueError(
+            f"The stored weights do not fit the stored architecture: {len(wrong)} are missing, "
+            f"unknown or of another shape ({', '.join(wrong[:5])}). Save the pipeline again, "
+            "or retrain it."
+        )
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])

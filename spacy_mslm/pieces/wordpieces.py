@@ -17,7 +17,6 @@ from spacy.attrs import IS_SPACE, ORTH, SPACY
 from spacy.tokens import Doc
 from tokenizers import Tokenizer
 
-from ..errors import Errors
 from ..text.sentences import sentence_starts
 from ..types import Pieces, no_ints
 
@@ -172,7 +171,10 @@ class Wordpieces:
             facts = json.loads(text)
             return cls(_plain(Tokenizer.from_str(facts.pop("tokenizer"))), **facts)
         except (ValueError, TypeError, KeyError) as err:
-            raise ValueError(Errors.M002.format(error=err)) from err
+            raise ValueError(
+                f"The stored wordpieces cannot be read ({err}). Save the pipeline again, or "
+                "retrain it."
+            ) from err
 
 
 def _plain(tokenizer: Tokenizer) -> Tokenizer:

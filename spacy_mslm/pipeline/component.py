@@ -18,7 +18,6 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Optimizer, set_dropout_rate
 
 from ..corpus.gold import align_gold, document_name
-from ..errors import Errors, Warnings
 from ..inference.calibration import Calibration, calibrate
 from ..inference.decoding import count_transitions, transition_scores
 from ..inference.predict import predict_entities
@@ -198,10 +197,15 @@ class MSLM(TrainablePipe):
         scorer: Callable | None = None,
     ) -> None:
         if view not in get_args(View):
-            raise ValueError(Errors.M030.format(view=view, views=", ".join(get_args(View))))
+            raise ValueError(
+                f"There is no view {view!r}. Use one of: {', '.join(get_args(View))} (--vars.view)."
+            )
         unknown = loss_weights.keys() ^ set(Terms._fields)
         if unknown:
-            raise ValueError(Errors.M031.format(keys=sorted(unknown), terms=Terms._fields))
+            raise ValueError(
+                f"loss_weights has wrong or missing keys: {sorted(unknown)}. It takes exactly "
+                f"{Terms._fields}."
+            )
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -248,7 +252,9 @@ class MSLM(TrainablePipe):
         """Add an entity type. On a trained model, the classification head grows by one output
         and what it knows of the other types stays."""
         if not isinstance(label, str) or not label:
-            raise ValueError(Errors.M032.format(type=type(label).__name__))
+            raise ValueError(
+                f"A label must be a non-empty string, but is of type {type(label).__name__}."
+            )
         if label in self.labels:
             return 0
         self.cfg["labels"] = [*self.labels, label]
@@ -409,16 +415,29 @@ class MSLM(TrainablePipe):
         for label in self.labels:
             self.vocab.strings.add(label)
         if not self.labels:
-            logger.warning(Warnings.W020.format(name=self.name))
+            logger.warning(
+                f"{self.name}: the data has no entity labels, so nothing will be predicted. "
+                f"Give data with entities, or labels in [initialize.components.{self.name}]."
+            )
         self.model.set_dim("nO", len(self.labels), force=True)
         load_encoder(self.model, str(adapted or self.model.attrs["encoder"]))
         if adapted is not None:
             keep_heads(self.model, adapted, self.labels)
         self._survey(get_examples())
         if self.view == "masked":
-            logger.warning(Warnings.W021)
+            logger.warning(
+                "The 'masked' view hides every masked mention from the tagging heads, so the "
+                "model will find few or no entities in ordinary, unmasked text. It is there "
+                "to reproduce the paper; use 'clean' or 'mixed' for a model that is meant to "
+                "be used."
+            )
         if adapted is None and self._masks_without_learning():
-            logger.warning(Warnings.W025)
+            logger.warning(
+                "Nothing is learnt from masks: the masked-LM loss weighs 0 and there is no "
+                "text to adapt to, so this is plain fine-tuning. Give text of the domain "
+                "(--paths.text) and a folder for the adapted encoder (--paths.adapted), or "
+                "components.mslm.loss_weights.mlm."
+            )
 
     def _masks_without_learning(self) -> bool:
         weight = self.loss_weights["mlm"]
@@ -436,7 +455,10 @@ class MSLM(TrainablePipe):
         if adaptation is None or not adaptation.corpus:
             return None
         if nlp is None:
-            raise ValueError(Errors.M043)
+            raise ValueError(
+                "Adaptation needs the pipeline whose tokenizer splits the text: initialise "
+                "the pipe by nlp.initialize(), or give it nlp."
+            )
         pipe = MSLM(
             Vocab(),
             self.model,
@@ -498,13 +520,16 @@ class MSLM(TrainablePipe):
                 sequence = mask_sequence(pieces, window, gold)
                 counts += np.bincount(self.masking(sequence, generator), minlength=3)
         if not n_docs:
-            raise ValueError(Errors.M033.format(name=self.name))
+            raise ValueError(
+                f"{self.name}: the training set has no documents. Check the path (--paths.train)."
+            )
         if n_unaligned > self.max_unaligned * n_mentions:
             share = n_unaligned / n_mentions
             raise ValueError(
-                Errors.M034.format(
-                    n=n_unaligned, total=n_mentions, share=share, limit=self.max_unaligned
-                )
+                f"{n_unaligned} of {n_mentions} gold mentions ({share:.1%}) cannot be "
+                f"expressed in the tokens; up to {self.max_unaligned:.1%} is allowed. They "
+                "are listed above by document and offsets. Use the tokenizer that the "
+                "annotation was made for, or raise components.mslm.max_unaligned."
             )
         n_blm, n_elm = int(counts[BLM]), int(counts[ELM])
         weights = self.mask_weighting(n_blm, n_elm)
@@ -516,7 +541,11 @@ class MSLM(TrainablePipe):
                 *(weights.elm, weights.blm, n_elm, n_blm),
             )
             if weights.elm == weights.blm and n_blm and n_elm:
-                logger.warning(Warnings.W022.format(n_elm=n_elm, n_blm=n_blm))
+                logger.warning(
+                    f"The mask-specific weights are equal ({n_elm} ELM and {n_blm} BLM pieces "
+                    "are masked): domain terms weigh no more than other words. Lower the ELM "
+                    "rate, raise the BLM rate, or set mask_weights.threshold and temperature."
+                )
 
     def update(
         self,
@@ -543,7 +572,12 @@ class MSLM(TrainablePipe):
             terms = learn(self.model, rows, self.batch_pieces, self._mask_weights(), weights)
         except NotFinite as err:
             self._updates = 0
-            raise ValueError(Errors.M036.format(term=f"{self.name}_{err.term}", step=step)) from err
+            raise ValueError(
+                f"The loss {f'{self.name}_{err.term}'} is not finite at step {step}. Training "
+                "stops here; no step was taken, the weights are those of the step before. "
+                "Lower the learn rate (training.optimizer), or look for broken documents in "
+                "that batch."
+            ) from err
         for key, value in zip(keys, (_dot(weights, terms), *terms), strict=True):
             losses[key] += value
         self._updates += 1
@@ -572,7 +606,9 @@ class MSLM(TrainablePipe):
             if mention.label not in self.labels:
                 doc = document_name(example.reference, index)
                 raise ValueError(
-                    Errors.M035.format(label=mention.label, doc=doc, labels=self.labels)
+                    f"Document {doc} has a mention of type {mention.label!r}, which the "
+                    f"pipe does not know; it has {self.labels}. Add it with "
+                    "nlp.get_pipe('mslm').add_label(...), or initialise anew."
                 )
 
     def _mask_weights(self) -> MaskWeights:
@@ -593,7 +629,10 @@ class MSLM(TrainablePipe):
             key = hash((example.reference.text, start, end))
             if key not in self._listed:
                 self._listed.add(key)
-                logger.warning(Warnings.W023.format(doc=doc, start=start, end=end, reason=reason))
+                logger.warning(
+                    f"Gold mention left out: document {doc}, characters {start}:{end}: "
+                    f"{reason}. Its tokens are treated as not annotated."
+                )
 
     # ---- saving ----
 
@@ -652,9 +691,15 @@ def find_mslm(nlp: Language, where: str) -> tuple[str, MSLM]:
     pipes = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, MSLM)}
     if not pipes:
         names = ", ".join(nlp.pipe_names) or "none"
-        raise ValueError(Errors.M130.format(where=where, pipes=names))
+        raise ValueError(
+            f"{where} has no mslm pipe; its pipes: {names}. Give a pipeline that was trained "
+            "with spacy-mslm."
+        )
     if len(pipes) > 1:
-        raise ValueError(Errors.M134.format(where=where, pipes=", ".join(pipes)))
+        raise ValueError(
+            f"{where} has several mslm pipes ({', '.join(pipes)}), and one can be looked at at "
+            "a time. Give a pipeline with one of them."
+        )
     return next(iter(pipes.items()))
 
 

@@ -20,7 +20,7 @@ import srsly
 from spacy.language import Language
 from spacy.util import get_lang_class
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..util.files import Content, replaced_folder
 
 logger = logging.getLogger("spacy_mslm")
@@ -101,8 +101,15 @@ def safe_save(nlp: Language, path: str | Path, keep_strings: Iterable[str] = ())
     faulty = [name for name, pipe in nlp.components if not _is_finite(pipe)]
     if faulty:
         if not path.exists():
-            raise ValueError(Errors.M213.format(names=", ".join(faulty), path=path))
-        logger.error(Warnings.W213.format(names=", ".join(faulty), path=path))
+            raise ValueError(
+                f"The weights of {', '.join(faulty)} are not all finite numbers, so nothing "
+                f"was saved to {path}. Training went wrong before the first checkpoint: lower "
+                "the learn rate."
+            )
+        logger.error(
+            f"The weights of {', '.join(faulty)} are not all finite numbers. They were not "
+            f"saved: {path} stays as it was at the last good checkpoint."
+        )
         return
     with replaced_folder(path) as temporary:
         nlp.to_disk(temporary)

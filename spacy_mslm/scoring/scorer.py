@@ -20,7 +20,6 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..corpus.readers import read_gold, select
-from ..errors import Warnings
 from ..inference.calibration import calibration_error, unscale
 from ..text.sentences import sentence_starts
 from ..util.extensions import confidence_of
@@ -143,7 +142,11 @@ class EntityScorer:
         if train is None:
             return None
         if not Path(train).exists():
-            logger.warning(Warnings.W024.format(path=train))
+            logger.warning(
+                f"The training set {train} is not there, so scores do not tell seen from "
+                "unseen mentions. To have them, give its path: 'python -m spacy mslm evaluate "
+                "... --train PATH'."
+            )
             return None
         docs = select(read_gold(Path(train), Vocab()), limit, seed)
         return {

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc, Span
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from .umls import Term, is_umls, read_umls
 
 logger = logging.getLogger("spacy_mslm")
@@ -181,7 +181,11 @@ def _read_table(path: Path) -> Iterator[Term]:
             columns = next(csv.reader([header], delimiter="," if comma else "\t"), [])
             missing = [name for name in ("term", "semantic_type") if name not in columns]
             if missing:
-                raise ValueError(Errors.M150.format(path=path, columns=", ".join(missing)))
+                raise ValueError(
+                    f"{path}: the header has no column {', '.join(missing)}. A terminology is "
+                    "a table with tabs or commas between its columns and a header that names, "
+                    "among others, term and semantic_type."
+                )
             name_at, type_at = columns.index("term"), columns.index("semantic_type")
             id_at = columns.index("id") if "id" in columns else None
             # Quotes are meant as such in tables with tabs: names have them as prime signs.
@@ -200,7 +204,10 @@ def _read_table(path: Path) -> Iterator[Term]:
                     broken.append(line)
             if broken:
                 lines = ", ".join(map(str, broken[:10]))
-                logger.warning(Warnings.W150.format(path=path, n=len(broken), lines=lines))
+                logger.warning(
+                    f"{path}: {len(broken)} lines do not have the columns of the header and "
+                    f"are left out: {lines}."
+                )
         except UnicodeDecodeError:
             raise ValueError(Errors.M109.format(path=path, line=line + 1)) from None
 

@@ -21,8 +21,6 @@ from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 
-from ..errors import Warnings
-
 logger = logging.getLogger("spacy_mslm")
 
 # Signs come off one by one from both ends: at most 64 in a row. The underscore is a word character
@@ -51,7 +49,11 @@ class MSLMTokenizer(Tokenizer):
             string = _SURROGATE.sub(REPLACEMENT, string)
             shown = ", ".join(str(offset) for offset in surrogates[:OFFSETS_LOGGED])
             more = ", …" if len(surrogates) > OFFSETS_LOGGED else ""
-            logger.warning(Warnings.W201.format(count=len(surrogates), offsets=shown + more))
+            logger.warning(
+                f"{len(surrogates)} lone surrogate(s) in a text were replaced by U+FFFD, at "
+                f"character offsets {shown + more}. The text was decoded wrongly: read its "
+                "file as UTF-8 with errors='replace'."
+            )
         pieces = list(_pieces(string))
         if len(pieces) == 1:
             doc = super().__call__(string)

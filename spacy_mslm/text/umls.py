@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Errors
 from ..util.lines import read_lines
 
 NAMES, TYPES = "MRCONSO.RRF", "MRSTY.RRF"
@@ -40,5 +39,8 @@ def _rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
     for number, line in read_lines(path if path.exists() else folder / f"{name}.gz"):
         fields = line.split("|")
         if len(fields) < columns:
-            raise ValueError(Errors.M154.format(path=path, line=number, columns=columns))
+            raise ValueError(
+                f"{path}, line {number}: fewer than the {columns} columns that this table of "
+                "UMLS has. The file may be cut off: copy it again."
+            )
         yield fields

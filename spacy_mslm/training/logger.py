@@ -33,7 +33,8 @@ def console_logger(
         and saves nothing, appending would mix two runs.
     """
     if progress_bar is not None and progress_bar not in PROGRESS_BARS:
-        raise ValueError(Errors.M206.format(got=progress_bar, expected=", ".join(PROGRESS_BARS)))
+        raise ValueError(f"The logger's progress_bar is {progress_bar!r}, but must be one of: "
+f"{', '.join(PROGRESS_BARS)}, or null for none. Set it in [training.logger].")
 
     def setup_printer(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
@@ -128,7 +129,8 @@ def _number(name: str, scores: dict[str, Any]) -> float:
     try:
         return float(value)
     except TypeError:
-        raise ValueError(Errors.M208.format(name=name, got=type(value).__name__)) from None
+        raise ValueError(f"The score {name!r} is of type {type(value).__name__}, not a number. Remove it "
+"from [training.score_weights], or set it to null there.") from None
 
 
 def _open_new(path: str) -> IO[str]:
@@ -137,4 +139,5 @@ def _open_new(path: str) -> IO[str]:
     try:
         return open(path, "x", encoding="utf8")
     except FileExistsError:
-        raise FileExistsError(Errors.M207.format(path=path)) from None
+        raise FileExistsError(f"The log file {path} exists already and is not overwritten. Move or delete it, or "
+"set another output_file in [training.logger].") from None

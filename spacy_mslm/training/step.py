@@ -43,5 +43,5 @@ class NotFinite(ValueError):
     """A term of the loss is infinite, or not a number."""
 
     def __init__(self, term: str) -> None:
-        super().__init__(Errors.M053.format(term=term))
+        super().__init__(f"The loss {term} is not a number. Lower the learn rate.")
         self.term = term

@@ -12,7 +12,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a UTF-8 file, `.gz` or not. Lines end at a newline only:
     str.splitlines would also cut at characters that occur inside of tokens, such as U+2028."""
     if path.is_dir():
-        raise ValueError(Errors.M115.format(path=path))
+        raise ValueError(
+            f"{path} is a folder, but one file is expected here. Name a file in it, or convert "
+            "the folder with 'python -m spacy mslm convert'."
+        )
     if not path.exists():
         raise ValueError(Errors.M106.format(path=path))
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

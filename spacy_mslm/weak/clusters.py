@@ -63,11 +63,16 @@ def _read(path: Path) -> dict[str, str]:
         for type_, name in types.items():
             line = _line(text, str(type_))
             if re.fullmatch(r"T\d+", str(type_)) and type_ not in UMLS_TYPES:
-                raise ValueError(Errors.M311.format(path=path, line=line, type=type_))
+                raise ValueError(
+                    f"{path}, line {line}: UMLS has no semantic type {type_}. Nothing was "
+                    "labelled. Correct it; types of another terminology may have any name "
+                    "that is not T and digits."
+                )
             for known in {str(type_).lower(), str(name or type_).lower()}:
                 if labels.setdefault(known, str(label)) != label:
                     raise ValueError(
-                        Errors.M312.format(path=path, line=line, type=type_, other=labels[known])
+                        f"{path}, line {line}: the semantic type {type_} is in the cluster "
+                        f"{labels[known]}, too. Give it one of them."
                     )
     if not labels:
         raise ValueError(Errors.M310.format(path=path))

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from ..errors import Errors
 from .concepts import Mention
 
 # A mention of several kinds has the label of the first of them that gives one: a form says nothing,
@@ -67,7 +66,11 @@ class Context:
         }
         for kind, policy in given.items():
             if not _is_policy(policy):
-                raise ValueError(Errors.M340.format(kind=kind, got=policy))
+                raise ValueError(
+                    f"The context {kind} is {policy!r}, but must be 'keep', 'drop', or a "
+                    "label, in which {label} stands for the mention's own, such as "
+                    "'Negated{label}'."
+                )
         self._policies = given
         self._rules = _Rules()
 

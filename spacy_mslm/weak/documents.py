@@ -16,7 +16,6 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..errors import Errors
 from ..text.sentences import sentence_starts
 from .notes import Note
 
@@ -43,7 +42,10 @@ def make_pysbd_sentences() -> Segmenter:
     try:
         import pysbd
     except ImportError as err:
-        raise ImportError(Errors.M308) from err
+        raise ImportError(
+            "Sentences by pySBD need the package pysbd. Install it with 'pip install "
+            '"spacy-mslm[weak]"\', or take spacy_mslm.RuleSentences.v1.'
+        ) from err
     segmenter = pysbd.Segmenter(language="en", clean=False, char_span=True)
 
     def starts(doc: Doc) -> np.ndarray:

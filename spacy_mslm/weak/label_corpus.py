@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.util import minibatch, registry
 
-from ..errors import Errors
 from ..util.digests import made_of
 from ..util.files import replace_file
 from ..util.progress import progress_bar
@@ -101,9 +100,15 @@ def _open_folder(output: Path, record: dict, force: bool) -> None:
             found = json.loads(path.read_text(encoding="utf8"))
         except (OSError, ValueError):
             # Not ours: not even --force takes it away.
-            raise ValueError(Errors.M316.format(path=output)) from None
+            raise ValueError(
+                f"{output} exists, and is not the folder of a weakly labelled corpus. Give "
+                "another one."
+            ) from None
         if found != record and not force:
-            raise ValueError(Errors.M315.format(path=output))
+            raise ValueError(
+                f"{output} has a corpus of other notes, terminologies or settings in it (its "
+                "weak.json tells). Give another --paths.output, or --force to begin anew."
+            )
         for folder in (DONE, *SPLITS):
             if found != record:
                 shutil.rmtree(output / folder, ignore_errors=True)
@@ -160,7 +165,11 @@ def label_chunk(labeller: Labeller, settings: dict[str, Any], output: Path, chun
                 counts.update(result.counts)
         if len(failed) == len(chunk.notes):  # it is not the notes
             note_id, error = failed[0]
-            raise ValueError(Errors.M317.format(n=len(failed), note=note_id, error=error))
+            raise ValueError(
+                f"All {len(failed)} notes of a chunk have failed in an annotator, the note "
+                f"{note_id} with {error}. Try it with one annotator after the other; what was "
+                "labelled before stays."
+            )
         shard.write(output, chunk.number)
     counts.update(shard.counts)
     row = {"notes": len(chunk.notes), "failed": failed, "counts": dict(sorted(counts.items()))}
@@ -223,7 +232,12 @@ def _run_pools(
         lost = yield from _run_pool(settings, output, iter(lost), jobs)
         if lost:
             numbers = ", ".join(str(chunk.number) for chunk in lost)
-            raise ValueError(Errors.M318.format(chunks=numbers, note=lost[0].notes[0].id))
+            raise ValueError(
+                f"A process was killed twice while it labelled the chunks {numbers}, the first "
+                f"of which begins with the note {lost[0].notes[0].id}. If memory was short, "
+                "give fewer --jobs or a smaller labelling.chunk; then give the command again: "
+                "what is done is not done again."
+            )
 
 
 def _run_pool(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.tokens import Doc
 
-from ..errors import Errors
 from .aggregation import Priority, cover
 from .concepts import Mention
 
@@ -42,7 +41,11 @@ class LabelModel:
         sample = [(len(doc), _one_each(doc, mentions)) for doc, mentions in found]
         told = [(n, mentions) for n, mentions in sample if any(mentions.values())]
         if not told:
-            raise ValueError(Errors.M342.format(n=len(sample)))
+            raise ValueError(
+                f"The label model has nothing to learn from: in the {len(sample)} documents of "
+                "the sample nothing was found. Check the annotators and the clusters, or give "
+                "more notes."
+            )
         self._labels = sorted({m.label for _, by in told for ms in by.values() for m in ms})
         self._sources = list(dict.fromkeys(source for _, by in told for source in by))
         import pandas
@@ -77,7 +80,10 @@ class LabelModel:
             emissions = _array(data["emissions"], len(self._sources), size, size)
         except (ValueError, KeyError, TypeError) as err:
             # Only its name: the message may have the data in it.
-            raise ValueError(Errors.M343.format(error=type(err).__name__)) from None
+            raise ValueError(
+                f"What the label model has learnt cannot be read ({type(err).__name__}). "
+                "Delete the file, so that it is learnt again."
+            ) from None
         import_skweak()
         model = self._make()
         model.hmm.startprob_, model.hmm.transmat_ = start, transitions
@@ -91,10 +97,15 @@ class LabelModel:
         label, that is most like it; its score is the model's probability of the least likely of
         its tokens."""
         if self._model is None:
-            raise ValueError(Errors.M345)
+            raise ValueError(
+                "The label model has learnt nothing yet. Call fit, or load what was learnt before."
+            )
         unknown = sorted(found.keys() - set(self._sources))
         if unknown:
-            raise ValueError(Errors.M344.format(sources=", ".join(unknown)))
+            raise ValueError(
+                f"The label model has not learnt what {', '.join(unknown)} find. Let it learn "
+                "again, of all the annotators of the config."
+            )
         given = _one_each(doc, found)
         if not any(given.values()):
             return []
@@ -138,7 +149,10 @@ def import_skweak() -> None:
         with warnings.catch_warnings():
             import skweak.generative  # noqa: F401
     except ImportError as err:
-        raise ImportError(Errors.M341.format(error=err)) from err
+        raise ImportError(
+            f"The label model needs skweak ({err}). Install it with 'pip install "
+            '"spacy-mslm[skweak]"\', or aggregate by spacy_mslm.Priority.v1.'
+        ) from err
 
 
 def _one_each(doc: Doc, found: Found) -> Found:

@@ -9,7 +9,6 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import Errors
 from ..util.files import replace_file
 
 MEDCAT_VERSION = "2.9.0"
@@ -42,7 +41,10 @@ def setup_medcat(
         _run([python, "-m", "pip", "install", "--quiet", f"medcat{names}=={version}"])
         _run([python, "-I", "-c", "import medcat.cat"])
     except (OSError, subprocess.CalledProcessError) as err:
-        message = Errors.M328.format(version=version, folder=folder, error=_reason(err))
+        message = (
+            f"MedCAT {version} cannot be installed in {folder} ({_reason(err)}). Check that "
+            "PyPI can be reached, and start medcat-setup again."
+        )
         raise RuntimeError(message) from err
     replace_file(folder / MARKER, json.dumps(done).encode())
     return folder
@@ -74,7 +76,10 @@ def _clear(folder: Path) -> None:
     else:
         is_ours = not folder.exists()
     if not is_ours:
-        raise ValueError(Errors.M327.format(folder=folder))
+        raise ValueError(
+            f"{folder} is there already, and was not made by medcat-setup. It stays as it is: "
+            "give another folder."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / MARKER, json.dumps(None).encode())
     for path in folder.iterdir():

@@ -88,14 +88,19 @@ def read_csv(path: Path) -> Iterator[Record]:
             for row in reader:
                 if len(row) != len(header):
                     raise ValueError(
-                        Errors.M302.format(path=path, line=start, n=len(row), columns=len(header))
+                        f"{path}: the record that begins on line {start} has {len(row)} "
+                        f"columns, but the header has {len(header)}. Nothing was labelled. "
+                        "Mend the record, or remove it."
                     )
                 values = {name: row[at] for name, at in columns.items()}
                 yield _record(values, f"{path.name}:{start}")
                 start = reader.line_num + 1
         except csv.Error:
             raise ValueError(
-                Errors.M301.format(path=path, line=start, last=reader.line_num)
+                f"{path}: a quote is broken in the record that begins on line {start} "
+                f"(noticed on line {reader.line_num}): where the records after it begin "
+                "cannot be told, so nothing was labelled. Inside of a quoted field a "
+                "quote is written twice. Mend the record, or remove it."
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise ValueError(Errors.M152.format(path=path, line=reader.line_num + 1)) from None
@@ -127,7 +132,10 @@ def read_parquet(path: Path) -> Iterator[Record]:
     try:
         from pyarrow import ArrowInvalid, parquet
     except ImportError as err:
-        raise ImportError(Errors.M303.format(path=path)) from err
+        raise ImportError(
+            f"{path} needs pyarrow to be read. Install it with 'pip install "
+            '"spacy-mslm[parquet]"\'.'
+        ) from err
     try:
         with parquet.ParquetFile(path) as file:
             columns = _columns([name.lower() for name in file.schema_arrow.names], path)
@@ -139,7 +147,7 @@ def read_parquet(path: Path) -> Iterator[Record]:
                     values = {name: row[column] for name, column in names.items()}
                     yield _record(values, f"{path.name}:{number}")
     except (ArrowInvalid, OSError):
-        raise ValueError(Errors.M304.format(path=path)) from None
+        raise ValueError(f"{path} is damaged, or no Parquet file. Write it again.") from None
 
 
 def read_folder(path: Path) -> Iterator[Record]:
@@ -167,7 +175,10 @@ def _columns(header: Sequence[str], path: Path) -> dict[str, int]:
         if any(known in header for known in names)
     }
     if "text" not in found:
-        raise ValueError(Errors.M305.format(path=path))
+        raise ValueError(
+            f"{path} has no column `text`. A table of notes has one, and may have row_id "
+            "(note_id, id), subject_id (patient), category (note_type) and iserror."
+        )
     return found
 
 

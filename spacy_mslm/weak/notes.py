@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Errors
 from ..text.plain_texts import as_paths
 from ..util.progress import progress_bar
 from .note_files import Record, read_notes
@@ -62,7 +61,9 @@ class Notes:
         seed: int = 0,
     ) -> None:
         if not path:
-            raise ValueError(Errors.M306)
+            raise ValueError(
+                "There are no notes. Give --paths.notes: a file, or a JSON list of files."
+            )
         self.paths: list[Path] = as_paths(path)
         self.format = format
         self.categories = None if categories is None else {c.strip().lower() for c in categories}
@@ -92,10 +93,14 @@ class Notes:
             usable += 1
         if not usable:
             raise ValueError(
-                Errors.M307.format(
+                (
+                    "None of the {n} records of {paths} can be labelled. Left out: {reasons}. "
+                    "Check the categories (labelling.notes.categories) and the file."
+                ).format(
                     paths=", ".join(map(str, self.paths)),
                     n=records,
-                    reasons=", ".join(f"{reason}: {n}" for reason, n in left_out.items()) or "none",
+                    reasons=", ".join((f"{reason}: {n}" for reason, n in left_out.items()))
+                    or "none",
                 )
             )
         numbers = sorted(drawn) if self.sample else None

@@ -101,13 +101,19 @@ def export_review(corpus: Path, output: Path, n: int, seed: int) -> int:
     output: a `.jsonl` file, which only its owner can read, as it has text of notes in it.
     """
     if n < 1:
-        raise ValueError(Errors.M352.format(n=n))
+        raise ValueError(f"A review needs at least 1 sentence, but {n} are asked for.")
     sample = _sample(corpus, n, seed)
     if not sample:
-        raise ValueError(Errors.M350.format(path=corpus))
+        raise ValueError(
+            f"{corpus} has no labelled sentence to review. Give a corpus in which something "
+            "was found."
+        )
     name, count = Counter(record["id"] for record in sample).most_common(1)[0]
     if count > 1:
-        raise ValueError(Errors.M351.format(path=corpus, id=name))
+        raise ValueError(
+            f"{corpus}: the id {name} is there more than once, so that a review could not be "
+            "told from the other. Give every document its own user_data['id']."
+        )
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in sample)
     replace_file(output, "".join(lines).encode("utf8"), mode=0o600)
     return len(sample)
@@ -214,7 +220,10 @@ def read_review(original: Path, reviewed: Path) -> Review:
         added += sum(not any(start < e and s < end for s, e, _ in weak) for start, end, _ in theirs)
     sentences = answers["accept"] + answers["reject"]
     if not sentences:
-        raise ValueError(Errors.M354.format(path=reviewed, original=original))
+        raise ValueError(
+            f"{reviewed} has no reviewed sentence: of {original}, none came back accepted or "
+            "rejected. Export it again from Prodigy or doccano."
+        )
     return Review(
         sentences,
         answers["ignore"],
@@ -241,7 +250,8 @@ def _read_reviewed(path: Path) -> Iterator[_Reviewed]:
         answer = record.get("answer", "accept")
         if answer not in ANSWERS:
             raise ValueError(
-                Errors.M355.format(path=path, line=number, expected=", ".join(ANSWERS))
+                f"{path}, line {number}: the answer is not one of {', '.join(ANSWERS)}, as "
+                "Prodigy has them."
             )
         keys = ("spans",) if "answer" in record else ("label", "entities", "spans")
         items = next((record[key] for key in keys if isinstance(record.get(key), list)), None)

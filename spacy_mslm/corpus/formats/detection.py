@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from ...errors import Errors
 from ...util.lines import read_lines
 from .iob import DOC_START, columns
 from .pubtator import TITLE
@@ -30,4 +29,7 @@ def detect_format(path: Path) -> str:
         return "pubtator"
     if row[:1] == [DOC_START] or (len(row) > 1 and _TAG.fullmatch(row[-1])):
         return "iob"
-    raise ValueError(Errors.M166.format(path=path, line=number, formats=", ".join(FORMATS)))
+    raise ValueError(
+        f"{path}, line {number}: this is the beginning of none of the known formats. Name the "
+        f"file's format (--format): {', '.join(FORMATS)}."
+    )

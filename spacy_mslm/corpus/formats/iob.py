@@ -8,7 +8,6 @@ was        O
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...errors import Errors
 from ...util.lines import read_lines
 from ..label_schemes import check_scheme, decode_tags, detect_scheme
 from .records import Sentence
@@ -34,7 +33,10 @@ def read_iob(path: str | Path, scheme: str = "auto") -> Iterator[Sentence]:
         mentions = decode_tags(tags, scheme, source=str(path), first_line=line)
         yield Sentence(f"{path.name}:{line}", words, mentions, line)
     if not found:
-        raise ValueError(Errors.M110.format(path=path))
+        raise ValueError(
+            f"{path} holds no sentence. An IOB file has a token and its tag on every line, and "
+            "an empty line after every sentence."
+        )
 
 
 def columns(line: str) -> list[str]:
@@ -59,9 +61,16 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
                 words, tags = [], []
             continue
         if len(row) == 1 or not row[-1]:
-            raise ValueError(Errors.M107.format(path=path, line=line_number))
+            raise ValueError(
+                f"{path}, line {line_number}: one column only, but a token and its tag are "
+                "expected, separated by a tab or a space. The file may be cut off here: "
+                "restore the line, or remove it."
+            )
         if not row[0]:
-            raise ValueError(Errors.M108.format(path=path, line=line_number))
+            raise ValueError(
+                f"{path}, line {line_number}: the token is empty. A line is a token, a tab and "
+                "a tag; sentences are separated by a line with nothing on it."
+            )
         words.append(row[0])
         tags.append(row[-1])
     if words:

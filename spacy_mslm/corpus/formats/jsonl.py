@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, Warnings
+from ...errors import Errors
 from ...util.lines import read_lines
 from ..label_schemes import Mention
 from .records import Document, check_ids, check_mention
@@ -64,7 +64,10 @@ def _records(path: Path) -> Iterator[Document]:
         yield Document(str(name), text, mentions, number)
     if rejected:
         lines = ", ".join(map(str, rejected[:10])) + (", ..." if len(rejected) > 10 else "")
-        logger.warning(Warnings.W161.format(path=path, count=len(rejected), lines=lines))
+        logger.warning(
+            f"{path}: {len(rejected)} records were not accepted by their annotator and are "
+            f"left out, lines {lines}."
+        )
 
 
 def _parse(line: str, path: Path, number: int) -> dict[str, Any]:

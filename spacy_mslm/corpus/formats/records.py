@@ -49,14 +49,20 @@ def check_mention(mention: Mention, text: str, *, path: Path, line: int) -> None
             Errors.M160.format(path=path, line=line, start=start, end=end, length=len(text))
         )
     if not label.strip():
-        raise ValueError(Errors.M161.format(path=path, line=line))
+        raise ValueError(
+            f"{path}, line {line}: the mention's label is empty. Give every mention a label."
+        )
 
 
 def check_surface(found: str, given: str, *, path: Path, line: int) -> None:
     """Refuse a mention whose text in the file is not what its offsets hold, white space aside:
     formats write a line break inside a mention as a space."""
     if found.split() != given.split():
-        raise ValueError(Errors.M162.format(path=path, line=line))
+        raise ValueError(
+            f"{path}, line {line}: the text of the mention is not what stands at its offsets. "
+            "The annotation and the text do not belong together, or the line is cut off: "
+            "restore both from their source."
+        )
 
 
 def check_ids(documents: Iterable[Document], path: Path) -> Iterator[Document]:

@@ -35,7 +35,10 @@ class OnnxEncoder(nn.Module):
                 self.graph, options, providers=["CPUExecutionProvider"]
             )
         except Exception as err:  # its exceptions have no common class of their own
-            raise ValueError(Errors.M028.format(error=type(err).__name__)) from err
+            raise ValueError(
+                f"The stored ONNX encoder cannot be read ({type(err).__name__}). Optimise the "
+                "pipeline again."
+            ) from err
         self._pid = os.getpid()
 
     @property

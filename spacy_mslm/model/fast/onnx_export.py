@@ -60,5 +60,8 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
             )
         except Exception as err:  # whatever the tracing of a foreign module meets
             family = lm.config.model_type
-            raise ValueError(Errors.M027.format(family=family, error=err)) from err
+            raise ValueError(
+                f"The encoder ({family}) cannot be exported to ONNX: {err}\nUse the pipeline as "
+                "it is, or train it with an encoder of another family."
+            ) from err
         return path.read_bytes()

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from ...errors import Errors
-
 # Column, key of the score, and whether it is a share (shown in percent).
 COLUMNS = (
     ("P", "{attr}_p", True),
@@ -75,11 +73,16 @@ def read_results(folder: Path, baseline: str) -> list[Result]:
             if not any(map(PER_TYPE.fullmatch, scores)):
                 raise ValueError
         except (ValueError, AttributeError):
-            raise ValueError(Errors.M170.format(path=path)) from None
+            raise ValueError(
+                f"{path} is not the result of an evaluation. Write it with `python -m spacy "
+                "evaluate MODEL DATA --output FILE`, or `python -m spacy mslm evaluate`."
+            ) from None
         protocol = data.get("protocol", "clean")
         results.append(Result(path.parent.name, path.stem, protocol, scores))
     if not results:
-        raise ValueError(Errors.M171.format(path=folder))
+        raise ValueError(
+            f"{folder} holds no results. They are expected as SET/MODEL.json below it."
+        )
     return sorted(results, key=lambda r: (r.set, r.protocol, r.model != baseline, r.model))
 
 

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 
-from ...errors import Errors
 from .reading import (
     LABEL_SIZE,
     LEVELS,
@@ -92,7 +91,11 @@ def _draw(blocks: Sequence[Block]) -> bytes:
                 y = _draw_reading(axes, block, reading, line, places, y) + READING_GAP
             y += LINE_GAP
             if y * DPI / 72 > MAX_PIXELS:
-                raise ValueError(Errors.M144.format(pixels=MAX_PIXELS))
+                raise ValueError(
+                    "The texts are too long for one PNG, which would be more than "
+                    f"{MAX_PIXELS} pixels high. Show fewer texts (-n), or give an output that "
+                    "ends in '.html'."
+                )
     axes.set_xlim(0, width)
     axes.set_ylim(y + MARGIN, 0)
     figure.set_size_inches(width / 72, (y + MARGIN) / 72)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 
 from ...corpus.gold import document_name
-from ...errors import Errors, Warnings
+from ...errors import Errors
 from ...util.files import replaced_folder
 from ..concepts import Concept
 from ..medcat_setup import OFFLINE, environment_python, is_ready
@@ -99,7 +99,10 @@ class Medcat:
 
     def __init__(self, model: Path, environment: Path, timeout: float) -> None:
         if not is_ready(environment):
-            raise ValueError(Errors.M331.format(folder=environment))
+            raise ValueError(
+                f"{environment} is not a finished environment of MedCAT. Make one with 'python "
+                "-m spacy mslm weak medcat-setup FOLDER', and give it as environment."
+            )
         if not model.exists():
             raise ValueError(Errors.M106.format(path=model))
         self.pack = _unpacked(model).absolute()
@@ -112,7 +115,11 @@ class Medcat:
             name = document_name(doc, index)
             answer = self._ask(name, doc.text)
             if "error" in answer:
-                logger.warning(Warnings.W320.format(id=name, error=answer["error"]))
+                logger.warning(
+                    f"MedCAT failed on the note {name} with {answer['error']}: it has no "
+                    "concepts of MedCAT. What MedCAT says is not shown, as it may hold text "
+                    "of the note."
+                )
             entities = answer.get("entities", {}).values()
             yield [concept for e in entities for concept in _concepts(e, e["type_ids"])]
 
@@ -130,7 +137,11 @@ class Medcat:
             self._process = None
             where = f"It was at the note {name}." if process else "It was loading the model."
             # Not chained: the processes' pipes hold text.
-            raise RuntimeError(Errors.M334.format(reason=err, where=where)) from None
+            raise RuntimeError(
+                f"MedCAT failed twice, the second time in a new process: it {err}. {where} "
+                "What MedCAT writes is not shown, as it may hold text of notes. Leave the "
+                "note out, raise timeout, or give the process more memory."
+            ) from None
 
     def _started(self) -> "_Process":
         if self._process is None:
@@ -141,8 +152,10 @@ class Medcat:
             failed = process.ask(None).get("failed")
             if failed:
                 process.stop()
-                message = Errors.M333.format(
-                    path=self.pack, environment=self.environment, error=failed
+                message = (
+                    f"MedCAT cannot load the model pack {self.pack} ({failed}). Check that it "
+                    f"is a whole pack, and of a version that the MedCAT in {self.environment} "
+                    "can read."
                 )
                 raise RuntimeError(message)
             self._process = process
@@ -220,7 +233,9 @@ def _unpacked(model: Path) -> Path:
             with zipfile.ZipFile(model) as archive, replaced_folder(folder) as temporary:
                 archive.extractall(temporary)
         except (OSError, zipfile.BadZipFile) as err:
-            raise ValueError(Errors.M332.format(path=model, error=err)) from err
+            raise ValueError(
+                f"The model pack {model} cannot be unpacked ({err}). Copy it again."
+            ) from err
     return folder
 
 
@@ -260,7 +275,10 @@ class Export:
             raise ValueError(Errors.M335.format(path=path, problem="there is no document in it"))
         if self._untyped:
             n, concepts = self._untyped.total(), ", ".join(sorted(self._untyped)[:10])
-            logger.warning(Warnings.W322.format(path=path, n=n, concepts=concepts))
+            logger.warning(
+                f"{path}: {n} annotations are left out, as the table of concepts gives no "
+                f"semantic type for theirs: {concepts}."
+            )
 
     def __call__(self, docs: Sequence[Doc]) -> Iterator[list[Concept]]:
         names = [document_name(doc, index) for index, doc in enumerate(docs)]
@@ -269,7 +287,8 @@ class Export:
         if missing:
             ids = ", ".join(missing[:10])
             logger.warning(
-                Warnings.W321.format(n=len(missing), total=len(names), path=self.path, ids=ids)
+                f"{len(missing)} of {len(names)} notes are not in {self.path}, and have no "
+                f"concepts of it: {ids}. Export all notes, or leave these out."
             )
         for name, doc, note in zip(names, docs, notes, strict=True):
             digest, concepts = note or _Note(None, [])
@@ -300,8 +319,9 @@ class Export:
         for number, annotation in enumerate(document.annotations, start=1):
             problem = _problem(annotation)
             if problem:
-                message = Errors.M336.format(
-                    path=path, id=document.name, number=number, problem=problem
+                message = (
+                    f"{path}: document {document.name}: annotation {number} {problem}. Export "
+                    "it again; offsets count characters from 0, and the end is exclusive."
                 )
                 raise ValueError(message)
             if not any(annotation.get(key) for key in WITHDRAWN):
@@ -311,7 +331,11 @@ class Export:
 
     def _types_of(self, path: Path, concept: str) -> Sequence[str]:
         if self.types is None:
-            raise ValueError(Errors.M338.format(path=path))
+            raise ValueError(
+                f"{path} has annotations without a semantic type, as those of MedCATtrainer "
+                "are. Give the table of concepts that the model was made of (types): a CSV "
+                "file with the columns cui and type_ids."
+            )
         types = self.types.get(concept.upper(), ())
         if not types:
             self._untyped[concept] += 1
@@ -362,7 +386,10 @@ def _read_types(path: Path) -> dict[str, list[str]]:
         reader = csv.DictReader(file)
         missing = [name for name in ("cui", "type_ids") if name not in (reader.fieldnames or ())]
         if missing:
-            raise ValueError(Errors.M339.format(path=path, columns=", ".join(missing)))
+            raise ValueError(
+                f"{path}: the header has no column {', '.join(missing)}. A table of concepts "
+                "has cui and type_ids."
+            )
         for row in reader:
             found = types.setdefault(row["cui"].strip().upper(), [])
             new = [name.strip() for name in (row["type_ids"] or "").split("|")]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from ...errors import Errors
 from ...util.lines import read_lines
 from ..concepts import Concept
 
@@ -49,9 +48,14 @@ def _read(path: Path) -> Iterable[Pattern]:
             continue
         semantic_type, *rest = line.split("\t")
         if not rest or len(rest) > 2 or not semantic_type.strip():
-            raise ValueError(Errors.M313.format(path=path, line=number))
+            raise ValueError(
+                f"{path}, line {number}: a semantic type, a tab and a pattern are expected, "
+                "and perhaps another tab and the id of a concept."
+            )
         try:
             pattern = re.compile(rest[0])
         except re.error as err:
-            raise ValueError(Errors.M314.format(path=path, line=number, reason=err)) from None
+            raise ValueError(
+                f"{path}, line {number}: the pattern is not a regular expression: {err}."
+            ) from None
         yield Pattern(pattern, semantic_type.strip(), rest[1].strip() if len(rest) > 1 else "")

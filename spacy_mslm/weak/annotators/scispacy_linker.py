@@ -76,7 +76,10 @@ class ScispacyLinker:
         try:
             from scispacy.abbreviation import AbbreviationDetector
         except ImportError as err:
-            raise ValueError(Errors.M320.format(error=err)) from err
+            raise ValueError(
+                f"The scispaCy linker needs scispaCy, which cannot be imported ({err}). "
+                "Install it with 'pip install \"spacy-mslm[weak]\"'."
+            ) from err
         self.max_tokens = max_tokens
         self.threshold = threshold
         self._generator = _candidate_generator(kb, index)
@@ -269,7 +272,10 @@ def _load(model: str) -> spacy.Language:
     try:
         return spacy.load(model)
     except (OSError, ValueError) as err:
-        raise ValueError(Errors.M326.format(model=model, error=err)) from err
+        raise ValueError(
+            f"The pipeline {model!r} cannot be loaded ({err}). Install it, give its folder, or "
+            "set model to null: then all n-grams are candidates."
+        ) from err
 
 
 def _candidate_generator(kb: str, index: str | None) -> "CandidateGenerator":
@@ -281,10 +287,17 @@ def _candidate_generator(kb: str, index: str | None) -> "CandidateGenerator":
         try:
             return CandidateGenerator(name=kb, ef_search=SEARCH)
         except OSError as err:  # those of requests are such, too
-            raise ValueError(Errors.M325.format(name=kb, error=err)) from err
+            raise ValueError(
+                f"scispaCy's release {kb!r} cannot be had ({err}). Let scispaCy fetch it where "
+                "the network can be reached, and copy its cache (~/.scispacy); or give a file "
+                "of your own (kb)."
+            ) from err
     if not path.is_file():
         releases = ", ".join(DEFAULT_KNOWLEDGE_BASES)
-        raise ValueError(Errors.M321.format(path=path, releases=releases))
+        raise ValueError(
+            f"The knowledge base {path} is neither a file nor a release of scispaCy, which "
+            f"are: {releases}. Give the path of a file in scispaCy's JSONL form (kb)."
+        )
     concepts = KnowledgeBase(read_knowledge_base(path))
     aliases, vectorizer, ann_index = _index(path, index, concepts).load(ef_search=SEARCH)
     return CandidateGenerator(ann_index, vectorizer, aliases, concepts)
@@ -304,16 +317,20 @@ def read_knowledge_base(path: Path) -> "list[Entity]":
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            raise ValueError(Errors.M322.format(path=path, line=number))
+            raise ValueError(f"{path}, line {number}: a JSON record of a concept is expected here.")
         for field, problem in _problems(record, lines):
-            message = Errors.M323.format(path=path, line=number, field=field, problem=problem)
+            message = (
+                f"{path}, line {number}: the field {field} {problem}. A concept has a "
+                "concept_id and a canonical_name, a list of aliases, which may be empty, and "
+                "a list of types."
+            )
             raise ValueError(message)
         concept, name = record["concept_id"], record["canonical_name"]
         aliases, types = (_said(record[field]) for field in ("aliases", "types"))
         entities.append(Entity(concept, name, aliases, types, record.get("definition")))
         lines[concept] = number
     if not entities:
-        raise ValueError(Errors.M324.format(path=path))
+        raise ValueError(f"{path} holds no concept. Give a file in scispaCy's JSONL form (kb).")
     return entities
 
 
