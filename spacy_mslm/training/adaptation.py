@@ -81,8 +81,10 @@ class Adaptation:
         seed: int = 0,
     ) -> None:
         if corpus and output is None:
-            raise ValueError("Adaptation needs a folder for the encoder that it makes, and none is set. "
-"Give one with --paths.adapted, or leave out --paths.text.")
+            raise ValueError(
+                "Adaptation needs a folder for the encoder that it makes, and none is set. "
+                "Give one with --paths.adapted, or leave out --paths.text."
+            )
         self.corpus = corpus
         self.output = output
         self.steps = steps
@@ -129,9 +131,11 @@ def adapt(
     record = json.loads(json.dumps({key: made_of(value) for key, value in record.items()}))
     if folder.exists():
         if not _made_with(record, folder):
-            raise ValueError(f"{folder} is not what this adaptation would make: it is of another encoder or "
-"of other settings (its adaptation.json tells). Give another --paths.adapted, "
-"or delete the folder.")
+            raise ValueError(
+                f"{folder} is not what this adaptation would make: it is of another encoder or "
+                "of other settings (its adaptation.json tells). Give another --paths.adapted, "
+                "or delete the folder."
+            )
         return folder
     start = time.process_time()
     with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
@@ -149,10 +153,12 @@ def adapt(
         wanted = adaptation.steps * adaptation.batch_size
         examples = list(progress_bar(islice(found, wanted), total=wanted, desc="Sentences"))
         if not examples:
-            raise ValueError("The text for adaptation has no sentence in which an entity was found, or the "
-"teacher was never sure of one (adaptation.corpus.min_confidence). Check "
-"--paths.text and, where it is given, --paths.terms; a teacher is surer after "
-"more --training.max_steps.")
+            raise ValueError(
+                "The text for adaptation has no sentence in which an entity was found, or the "
+                "teacher was never sure of one (adaptation.corpus.min_confidence). Check "
+                "--paths.text and, where it is given, --paths.terms; a teacher is surer after "
+                "more --training.max_steps."
+            )
         # A teacher's labels are those of the labelled set, even if it was sure of none of a type.
         own = labels if adaptation.corpus.all_need_labels else None
         pipe.initialize(lambda: examples, nlp=blank, labels=own)

@@ -33,8 +33,10 @@ def console_logger(
         and saves nothing, appending would mix two runs.
     """
     if progress_bar is not None and progress_bar not in PROGRESS_BARS:
-        raise ValueError(f"The logger's progress_bar is {progress_bar!r}, but must be one of: "
-f"{', '.join(PROGRESS_BARS)}, or null for none. Set it in [training.logger].")
+        raise ValueError(
+            f"The logger's progress_bar is {progress_bar!r}, but must be one of: "
+            f"{', '.join(PROGRESS_BARS)}, or null for none. Set it in [training.logger]."
+        )
 
     def setup_printer(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
@@ -129,8 +131,10 @@ def _number(name: str, scores: dict[str, Any]) -> float:
     try:
         return float(value)
     except TypeError:
-        raise ValueError(f"The score {name!r} is of type {type(value).__name__}, not a number. Remove it "
-"from [training.score_weights], or set it to null there.") from None
+        raise ValueError(
+            f"The score {name!r} is of type {type(value).__name__}, not a number. Remove it "
+            "from [training.score_weights], or set it to null there."
+        ) from None
 
 
 def _open_new(path: str) -> IO[str]:
@@ -139,5 +143,7 @@ def _open_new(path: str) -> IO[str]:
     try:
         return open(path, "x", encoding="utf8")
     except FileExistsError:
-        raise FileExistsError(f"The log file {path} exists already and is not overwritten. Move or delete it, or "
-"set another output_file in [training.logger].") from None
+        raise FileExistsError(
+            f"The log file {path} exists already and is not overwritten. Move or delete it, or "
+            "set another output_file in [training.logger]."
+        ) from None

@@ -85,8 +85,10 @@ class Pretraining:
     ) -> None:
         self.text = text_files(text)
         if not self.text:
-            raise ValueError("There is no text to pretrain on. Give --paths.text: a file, or a JSON list "
-"of files.")
+            raise ValueError(
+                "There is no text to pretrain on. Give --paths.text: a file, or a JSON list "
+                "of files."
+            )
         self.terms = as_paths(terms)
         self.masking = masking
         self.mask_weights = mask_weights
@@ -118,10 +120,12 @@ def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool 
     settings = {k: v for k, v in settings.items() if k != "checkpoint_every"}
     settings = json.loads(json.dumps(made_of(settings)))
     if record and record.get("settings") != settings:
-        raise ValueError(f"{folder} is not what this pretraining would make: it is of other text, another "
-"encoder or other settings (its pretraining.json tells). Give another folder, or "
-"--force to start anew. To train a finished encoder further, give it with "
-"--vars.encoder.")
+        raise ValueError(
+            f"{folder} is not what this pretraining would make: it is of other text, another "
+            "encoder or other settings (its pretraining.json tells). Give another folder, or "
+            "--force to start anew. To train a finished encoder further, give it with "
+            "--vars.encoder."
+        )
     if not record:
         record = {"settings": settings, "step": 0, "history": []}
         if pretraining.encoder is None:
@@ -160,9 +164,11 @@ def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dic
     n_held_out = min(HELD_OUT, 1 + len(packed) // 100)
     n_train = len(packed) - n_held_out
     if n_train < 1:
-        raise ValueError(f"The text has {packed.n_pieces} pieces, which is too little to train on and to "
-f"hold some out: it takes more than two blocks of {pretraining.length} "
-"(pretraining.length). Give more text.")
+        raise ValueError(
+            f"The text has {packed.n_pieces} pieces, which is too little to train on and to "
+            f"hold some out: it takes more than two blocks of {pretraining.length} "
+            "(pretraining.length). Give more text."
+        )
     record["pieces"] = packed.n_pieces
     weights = _count_masks(pretraining, packed, n_train)
     optimizer, step = pretraining.optimizer, record["step"]
@@ -187,8 +193,10 @@ f"hold some out: it takes more than two blocks of {pretraining.length} "
                 shim_of(model).finish_update(optimizer)
             except ValueError as err:
                 saved = record["step"]
-                raise ValueError(f"The loss is not a number at step {step}. The last checkpoint, of step "
-f"{saved}, is in {folder}. Lower the learn rate.") from err
+                raise ValueError(
+                    f"The loss is not a number at step {step}. The last checkpoint, of step "
+                    f"{saved}, is in {folder}. Lower the learn rate."
+                ) from err
             optimizer.step_schedules()
             step += 1
             losses.append(terms.mlm)
@@ -309,7 +317,9 @@ def _read_record(folder: Path) -> dict:
     try:
         return json.loads((folder / RECORD).read_text(encoding="utf8"))
     except (OSError, ValueError):
-        raise ValueError(f"{folder} exists, and is not the folder of a pretraining. Give another folder.") from None
+        raise ValueError(
+            f"{folder} exists, and is not the folder of a pretraining. Give another folder."
+        ) from None
 
 
 def _write_record(record: dict, folder: Path) -> None:
