@@ -27,17 +27,16 @@ from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Optimizer
 
-from ..model.checkpoints import save_checkpoint
-from ..errors import Errors
-from ..util.files import replaced_folder
-from ..masking.weights import MaskWeighting
-from ..masking.strategies import Masking
-from ..model.architecture import MSLMModel, shim_of
-from ..util.progress import progress_bar
-from ..util.digests import made_of
-from ..model.schedules import FloatOrSchedule
-from ..masking.views import View
 from ..corpus.weak_corpus import WeakCorpus
+from ..masking.strategies import Masking
+from ..masking.views import View
+from ..masking.weights import MaskWeighting
+from ..model.architecture import MSLMModel, shim_of
+from ..model.checkpoints import save_checkpoint
+from ..model.schedules import FloatOrSchedule
+from ..util.digests import made_of
+from ..util.files import replaced_folder
+from ..util.progress import progress_bar
 
 RECORD = "adaptation.json"
 HEADS = "heads.safetensors"

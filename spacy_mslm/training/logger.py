@@ -15,8 +15,6 @@ from spacy.language import Language
 from spacy.training.loggers import setup_table
 from wasabi import Printer
 
-from ..errors import Errors
-
 LogStep = Callable[[dict[str, Any] | None], None]
 PROGRESS_BARS = ("train", "eval")
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from ..types import BLM, ELM, PaddedBatch
 from ..masking.weights import MaskWeights
 from ..model.network import HeadOutputs
+from ..types import BLM, ELM, PaddedBatch
 
 
 class Terms(NamedTuple):

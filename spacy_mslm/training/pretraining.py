@@ -21,24 +21,23 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from ..types import BLM, ELM, Pieces, Row, no_ints
-from ..model.checkpoints import save_checkpoint
-from ..errors import Errors
-from ..util.files import replaced_folder
-from .step import learn
-from .losses import Terms
-from ..masking.weights import MaskWeighting, MaskWeights
-from ..scoring.masked_text import masked_row_losses, perplexities
+from ..corpus.readers import read_gold
 from ..masking.strategies import Masking
+from ..masking.weights import MaskWeighting, MaskWeights
 from ..model.architecture import MSLMModel, build_mslm_v1, load_encoder, shim_of
+from ..model.checkpoints import save_checkpoint
 from ..model.new_encoder import Size, write_new_encoder
 from ..model.optimizer import AdamW
 from ..pieces.packing import Block, PackedText
-from ..util.progress import progress_bar
-from ..util.digests import made_of
-from ..corpus.readers import read_gold
-from ..text.terminology import Terminology
+from ..scoring.masked_text import masked_row_losses, perplexities
 from ..text.plain_texts import as_paths, read_texts, text_files
+from ..text.terminology import Terminology
+from ..types import BLM, ELM, Pieces, Row, no_ints
+from ..util.digests import made_of
+from ..util.files import replaced_folder
+from ..util.progress import progress_bar
+from .losses import Terms
+from .step import learn
 
 RECORD = "pretraining.json"
 STATE = "optimizer.safetensors"

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..types import Row
-from ..pieces.collate import batch_rows
-from ..errors import Errors
-from .losses import Terms, count_totals, joint_loss
 from ..masking.weights import MaskWeights
 from ..model.architecture import MSLMModel, shim_of
+from ..pieces.collate import batch_rows
+from ..types import Row
+from .losses import Terms, count_totals, joint_loss
 
 
 def learn(

@@ -12,9 +12,9 @@ from spacy.training import Example
 from spacy.util import registry
 from transformers import AutoModelForMaskedLM
 
-from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.masking.strategies import JointMasking
 from spacy_mslm.model.architecture import shim_of
+from spacy_mslm.pipeline.component import MSLM
 
 from ..conftest import make_examples
 from ..text.test_terminology import write_terms

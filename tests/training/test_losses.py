@@ -8,8 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_mslm.types import BLM, ELM, Block, PaddedBatch, no_ints
-from spacy_mslm.training.losses import Terms, Totals, count_totals, joint_loss, piece_weights
 from spacy_mslm.masking.weights import (
     FixedWeights,
     MaskSpecificWeights,
@@ -17,6 +15,8 @@ from spacy_mslm.masking.weights import (
     UniformWeights,
 )
 from spacy_mslm.model.network import HeadOutputs, mean_pool
+from spacy_mslm.training.losses import Terms, Totals, count_totals, joint_loss, piece_weights
+from spacy_mslm.types import BLM, ELM, Block, PaddedBatch, no_ints
 
 
 def test_mask_specific_weights_by_hand():

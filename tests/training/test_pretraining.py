@@ -20,11 +20,11 @@ from safetensors.numpy import load_file
 from spacy.tokens import DocBin, Span
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from spacy_mslm.types import Pieces
-from spacy_mslm.model.checkpoints import load_checkpoint
 from spacy_mslm.masking.strategies import JointMasking
+from spacy_mslm.model.checkpoints import load_checkpoint
 from spacy_mslm.pieces.packing import PackedText
 from spacy_mslm.text.plain_texts import read_texts
+from spacy_mslm.types import Pieces
 
 from ..text.test_terminology import write_terms
 
