@@ -182,7 +182,7 @@ def prepare_spacy(config: str, data: Path, encoder: str, folder: Path) -> Path:
 
 
 def prepare_optimised(model: str, mode: str, data: Path, folder: Path) -> Path:
-    from spacy_mslm.cli.optimize import Mode, optimize
+    from spacy_mslm.tasks import Mode, optimize
 
     if not folder.exists():
         before, after = optimize(model, folder, Mode(mode), data / SPLITS["dev"], 100.0, False)

@@ -54,22 +54,12 @@ def strategies(
     seeds: Annotated[int, typer.Option(help="Seeds of each strategy")] = 2,
 ) -> None:
     """Train, calibrate and score every row of the table, and store the results."""
-    from spacy_mslm.cli.calibrate import calibrate
-    from spacy_mslm.cli.evaluate import Protocol, evaluate, write_report
-    from spacy_mslm.cli.pmi import build_vocabulary
+    from spacy_mslm.tasks import Protocol, build_pmi_vocabulary, calibrate, evaluate
 
     data = blurb / DATASET
     vocabulary = output / "pmi.txt"
     if not vocabulary.exists():
-        build_vocabulary(
-            data / SPLITS["train"],
-            vocabulary,
-            min_count=5,
-            min_chars=2,
-            stop_words=True,
-            lang="en",
-            keep_mentions=False,
-        )
+        build_pmi_vocabulary(data / SPLITS["train"], vocabulary)
     for seed in range(seeds):
         for masking, view in STRATEGIES:
             folder = output / f"{masking}-{view}-s{seed}"
@@ -91,8 +81,8 @@ def strategies(
             for protocol in Protocol:
                 report = folder / f"{protocol.value}.json"
                 if not report.exists():
-                    found = evaluate(str(model), data / SPLITS["test"], protocol=protocol)
-                    write_report(report, found)
+                    data_path = data / SPLITS["test"]
+                    evaluate(str(model), data_path, protocol=protocol, output=report)
             msg.good(folder.name)
     store(output)
     strategies_report()

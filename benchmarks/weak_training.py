@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from spacy_mslm.cli.weak import read_settings
-from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
+from spacy_mslm.tasks import score_labels
+from spacy_mslm.weak.scoring import ALL, VOTE
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "weak.cfg"
@@ -59,7 +59,7 @@ def weak_training(
     """Label the demo's notes, train on them in each way, write and print EM and F1."""
     folder = folder.resolve()
     settings = _prepare(folder)
-    labels = score_labels(read_settings(CONFIG, settings)[0], folder / "truth.spacy")[VOTE][ALL]
+    labels = score_labels(CONFIG, folder / "truth.spacy", settings)[VOTE][ALL]
     told = {"p": labels.precision, "em": labels.recall, "f": labels.fscore}
     rows: list[dict[str, Any]] = [{"arm": "the labels themselves", "truth": told}]
     for seed in range(seeds):
@@ -68,17 +68,18 @@ def weak_training(
     _show(rows)
 
 
-def _prepare(folder: Path) -> list[str]:
-    """Notes, weak labels and an encoder; returns the settings of labelling."""
+def _prepare(folder: Path) -> dict[str, str]:
+    """Make notes, weak labels and an encoder; return the settings of labelling."""
     notes = folder / "notes"
-    settings = [
-        *("--paths.terms", str(notes / "terms.tsv")),
-        *("--paths.patterns", str(notes / "patterns.tsv")),
-        *("--paths.clusters", str(ROOT / "assets" / "semantic_types.yml")),
-    ]
+    settings = {
+        "paths.terms": str(notes / "terms.tsv"),
+        "paths.patterns": str(notes / "patterns.tsv"),
+        "paths.clusters": str(ROOT / "assets" / "semantic_types.yml"),
+    }
     if not (folder / "encoder").exists():
         _python("scripts/demo_notes.py", str(notes))
-        label = ["weak", "label", str(CONFIG), *settings]
+        options = [text for key, value in settings.items() for text in (f"--{key}", value)]
+        label = ["weak", "label", str(CONFIG), *options]
         _mslm(*label, "--paths.notes", str(notes / "notes.csv"), "--paths.output", f"{folder}/weak")
         # All of them for testing.
         held_out = ["--labelling.dev", "0", "--labelling.test", "1"]

@@ -84,28 +84,3 @@ def read_collocations(path: Path) -> Iterator[Collocation]:
         if len(collocation.words) not in SIZES or not all(collocation.words):
             raise ValueError(Errors.M122.format(path=path, line=number))
         yield collocation
-
-
-class Overlap(NamedTuple):
-    """A vocabulary sorted by what its entries are to the domain terms (Table 11)."""
-
-    terms: list[Collocation]  # the whole of a mention
-    parts: list[Collocation]  # never the whole, but a part of one
-    others: list[Collocation]
-
-
-def compare_with_mentions(
-    vocabulary: Iterable[Collocation], mentions: Iterable[Sequence[str]]
-) -> Overlap:
-    """Which collocations are domain terms, or parts of them. Mentions are given by their words."""
-    whole: set[tuple[str, ...]] = set()
-    parts: set[tuple[str, ...]] = set()
-    for words in mentions:
-        whole.add(tuple(words))
-        for size in SIZES:
-            parts.update(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
-    overlap = Overlap([], [], [])
-    for entry in vocabulary:
-        kind = 0 if entry.words in whole else 1 if entry.words in parts else 2
-        overlap[kind].append(entry)
-    return overlap

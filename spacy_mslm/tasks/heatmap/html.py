@@ -8,8 +8,8 @@ from .reading import (
     LABEL_SIZE,
     LEVELS,
     NUMBER_SIZE,
-    Block,
     Reading,
+    TextBlock,
     break_lines,
     column_widths,
     legend,
@@ -75,12 +75,12 @@ small {{
 """
 
 
-def render_html(blocks: Sequence[Block]) -> bytes:
+def render_html(blocks: Sequence[TextBlock]) -> bytes:
     """The page, in UTF-8."""
     return "\n".join(_page(blocks)).encode("utf8")
 
 
-def _page(blocks: Sequence[Block]) -> Iterator[str]:
+def _page(blocks: Sequence[TextBlock]) -> Iterator[str]:
     names = [reading.name for reading in blocks[0].readings if not reading.gold]
     title = f"Confidence of predicted entities: {', '.join(names)}"
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
@@ -118,7 +118,7 @@ def _ramp(name: str, inside: bool) -> Iterator[str]:
     yield "</dd></div>"
 
 
-def _section(block: Block) -> Iterator[str]:
+def _section(block: TextBlock) -> Iterator[str]:
     title = escape(block.title)
     yield f"<section>\n<h2><bdi>{title}</bdi></h2>"
     lines = break_lines(block, column_widths(block, _measure, PADDING), LINE_WIDTH)
@@ -131,7 +131,7 @@ def _section(block: Block) -> Iterator[str]:
     yield "</section>"
 
 
-def _reading(block: Block, reading: Reading, line: range) -> Iterator[str]:
+def _reading(block: TextBlock, reading: Reading, line: range) -> Iterator[str]:
     """A row for the labels, if there is any, and a row for the words."""
     labels, words = [], []
     for mention, columns in segments(reading, line):

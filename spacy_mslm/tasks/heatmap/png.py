@@ -20,9 +20,9 @@ from .reading import (
     LABEL_SIZE,
     LEVELS,
     NUMBER_SIZE,
-    Block,
-    Mention,
     Reading,
+    ShownMention,
+    TextBlock,
     break_lines,
     column_widths,
     legend,
@@ -49,7 +49,7 @@ TITLE_HEIGHT = 12.0
 INK, GREY, FRAME = "#1a1a1a", "#595959", "#08306b"
 
 
-def render_png(blocks: Sequence[Block]) -> bytes:
+def render_png(blocks: Sequence[TextBlock]) -> bytes:
     """The picture, as wide as its widest line needs."""
     with warnings.catch_warnings():
         # What the font lacks is drawn as a box; the warning would name the character.
@@ -57,7 +57,7 @@ def render_png(blocks: Sequence[Block]) -> bytes:
         return _draw(blocks)
 
 
-def _draw(blocks: Sequence[Block]) -> bytes:
+def _draw(blocks: Sequence[TextBlock]) -> bytes:
     names = {line for b in blocks for r in b.readings for line in _name_lines(r.name)}
     left = MARGIN + max(_measure(line, LABEL_SIZE, True) for line in names) + PADDING
     measure = cache(_measure)  # the same words come again and again; not kept when it is drawn
@@ -130,7 +130,7 @@ def _draw_legend(axes: Axes, text: str, width: float) -> float:
 
 def _draw_reading(
     axes: Axes,
-    block: Block,
+    block: TextBlock,
     reading: Reading,
     line: range,
     places: dict[int, tuple[float, float]],
@@ -164,7 +164,7 @@ def _draw_word(
     axes: Axes,
     word: str,
     confidence: float | None,
-    mention: Mention | None,
+    mention: ShownMention | None,
     x: float,
     width: float,
     y: float,
@@ -184,7 +184,7 @@ def _draw_word(
 
 def _draw_box(
     axes: Axes,
-    mention: Mention,
+    mention: ShownMention,
     part: range,
     places: dict[int, tuple[float, float]],
     y: float,

@@ -3,7 +3,7 @@ a model predicts for them, the models one under the other on the same words.
 
 What is shown is worked out here; `heatmap_html` and `heatmap_png` only draw it.
 
-    Block       a text: its words, and what each model (and the gold) says of them
+    TextBlock       a text: its words, and what each model (and the gold) says of them
     Reading     what one model says: a confidence for each word, and the mentions
     segments    the words of a line, by mention
     shade       the colours of a confidence
@@ -33,7 +33,7 @@ LABEL_SIZE, NUMBER_SIZE = 0.82, 0.76
 Measure = Callable[[str, float, bool], float]
 
 
-class Mention(NamedTuple):
+class ShownMention(NamedTuple):
     """Words `start:end` of a block; gold ones have no confidence."""
 
     start: int
@@ -52,12 +52,12 @@ class Reading:
 
     name: str
     confidences: list[float | None]  # of each word's class; None: there is none
-    mentions: list[Mention]  # in order, without overlap
+    mentions: list[ShownMention]  # in order, without overlap
     gold: bool = False
 
 
 @dataclass
-class Block:
+class TextBlock:
     """A text with all the readings of it."""
 
     title: str
@@ -68,11 +68,11 @@ class Block:
 # ---- docs -> blocks ----
 
 
-def make_block(doc: Doc, readings: Sequence[Reading]) -> Block:
+def make_block(doc: Doc, readings: Sequence[Reading]) -> TextBlock:
     """The block of a document. White-space tokens are no words."""
     words = [_shortened(visible(doc[i].text)) for i in _columns(doc)]
     gold = gold_reading(doc)
-    return Block(visible(doc.user_data["id"]), words, [*([gold] if gold else []), *readings])
+    return TextBlock(visible(doc.user_data["id"]), words, [*([gold] if gold else []), *readings])
 
 
 def read_model(nlp: Language, name: str, docs: Sequence[Doc]) -> list[Reading]:
@@ -126,9 +126,9 @@ def _reading(name: str, doc: Doc, prediction: Prediction, labels: Sequence[str])
 
 def _mention(
     columns: list[int], start: int, end: int, label: str, confidence: float | None
-) -> Mention:
+) -> ShownMention:
     first, last = bisect_left(columns, start), bisect_left(columns, end)
-    return Mention(first, last, visible(label), confidence)
+    return ShownMention(first, last, visible(label), confidence)
 
 
 def _columns(doc: Doc) -> list[int]:
@@ -151,7 +151,7 @@ def _copy(doc: Doc, vocab: Vocab) -> Doc:
 # ---- what is written ----
 
 
-def legend(blocks: Sequence[Block]) -> str:
+def legend(blocks: Sequence[TextBlock]) -> str:
     """How to read the picture."""
     sentences = [
         "The darker a word, the surer the model is of the class that it predicts for it.",
@@ -229,7 +229,7 @@ def luminance(rgb: Sequence[int]) -> float:
 # ---- layout ----
 
 
-def column_widths(block: Block, measure: Measure, padding: float) -> list[float]:
+def column_widths(block: TextBlock, measure: Measure, padding: float) -> list[float]:
     """How wide each word's column must be for all its readings, labels included.
 
     measure: The width of a text in a size (relative to the words') and a weight (bold or not).
@@ -252,7 +252,7 @@ def column_widths(block: Block, measure: Measure, padding: float) -> list[float]
     return widths
 
 
-def break_lines(block: Block, widths: Sequence[float], limit: float) -> list[range]:
+def break_lines(block: TextBlock, widths: Sequence[float], limit: float) -> list[range]:
     """Lines of words of about the same width, at most `limit`, of which none ends in a mention
     unless that is wider than a line."""
     mentions = (mention for reading in block.readings for mention in reading.mentions)
@@ -282,7 +282,7 @@ def _cuts(inside: set[int], lines: list[range]) -> int:
     return sum(line.start in inside for line in lines)
 
 
-def segments(reading: Reading, line: range) -> Iterator[tuple[Mention | None, range]]:
+def segments(reading: Reading, line: range) -> Iterator[tuple[ShownMention | None, range]]:
     """The words of a line in order: those of each mention, as far as it is in the line, and those
     between (None)."""
     at = line.start
