@@ -1,6 +1,5 @@
 """What drawing the masks of a batch costs, as a share of the training step that it is for."""
 
-import json
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -32,6 +31,8 @@ from spacy_mslm.model.architecture import document_windows, shim_of
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.component import find_mslm
 
+from .machine import write_result
+
 RESULTS = Path(__file__).parent / "results" / "masking_cost.json"
 BATCH = 16
 ENTRIES = 16_000  # about as many as the paper's vocabulary has
@@ -62,7 +63,7 @@ def masking_cost(
         }
         costs = {name: _cost(nlp, groups, masking) for name, masking in strategies.items()}
     found = {"step_ms": step, "masking_ms": costs, "batch": BATCH, "batches": len(groups)}
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write_result(RESULTS, found)
     rows = [(name, f"{ms:.2f}", f"{ms / step:.2%}") for name, ms in costs.items()]
     header = ("strategy", "ms a batch", "of a step")
     msg.info(f"Training step: {step:.0f} ms ({BATCH} texts, median of {len(groups)})")

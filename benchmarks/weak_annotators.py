@@ -21,6 +21,8 @@ from spacy_mslm.text.terminology import read_terms
 from spacy_mslm.weak.medcat_setup import OFFLINE, environment_python
 from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
 
+from .machine import write_result
+
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "weak_annotators.json"
 # For MedCAT's Python: a table of concepts, the folder for the pack. The tokenizer is MedCAT's own,
@@ -69,7 +71,7 @@ def weak_annotators(
         }
         for source, found in scores.items()
     }
-    output.write_text(json.dumps(told, indent=2) + "\n")
+    write_result(output, {"scores": told})
     labels = list(told[VOTE])
     rows = [
         (source, *(" / ".join(map(str, found.get(label, ()))) for label in labels))

@@ -18,6 +18,8 @@ from wasabi import msg
 from spacy_mslm.tasks import score_labels
 from spacy_mslm.weak.scoring import ALL, VOTE
 
+from .machine import describe_machine, load_machine, save_machine, write_rows
+
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "weak.cfg"
 RESULTS = Path(__file__).parent / "results" / "weak_training.jsonl"
@@ -61,10 +63,11 @@ def weak_training(
     settings = _prepare(folder)
     labels = score_labels(CONFIG, folder / "truth.spacy", settings)[VOTE][ALL]
     told = {"p": labels.precision, "em": labels.recall, "f": labels.fscore}
-    rows: list[dict[str, Any]] = [{"arm": "the labels themselves", "truth": told}]
+    first = {"arm": "the labels themselves", "machine": describe_machine(), "truth": told}
+    rows: list[dict[str, Any]] = [first]
     for seed in range(seeds):
         rows += [{"arm": arm, "seed": seed, **_train(folder, arm, seed)} for arm in ARMS]
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(results, rows)
     _show(rows)
 
 
@@ -103,9 +106,11 @@ def _train(folder: Path, arm: str, seed: int) -> dict[str, Any]:
         output = ["--output", str(run)]
         command = ["train", f"configs/{config}.cfg", *output, *corpora, *model, *TRAINING, *extra]
         _python("-m", "spacy", *command)
+        save_machine(run)
     # The learn rate has come down to 0: nothing is chosen.
     sets = {"weak": folder / "held_out" / "test", "truth": folder / "truth.spacy"}
-    return {name: _scores(run / "model-last", path) for name, path in sets.items()}
+    scores = {name: _scores(run / "model-last", path) for name, path in sets.items()}
+    return {"machine": load_machine(run), **scores}
 
 
 def _scores(model: Path, data: Path) -> dict[str, float]:
