@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from spacy.cli._util import setup_gpu
+from wasabi import msg
 
-from .common import GpuId, Model, command, mslm_cli
+from .common import GpuId, Model, command, mslm_cli, show_table
 
 
 @command(mslm_cli, "calibrate", failure="The calibration failed; nothing was changed")
@@ -29,9 +31,6 @@ def calibrate_cli(
 
     Entities stay the same; `span._.confidence` becomes the probability that a mention is right.
     """
-    from spacy.cli._util import setup_gpu
-    from wasabi import msg
-
     from ..tasks import calibrate
 
     setup_gpu(use_gpu, silent=True)
@@ -42,5 +41,5 @@ def calibrate_cli(
         ("ECE on DEV before", f"{100 * fit.error_before:.2f}"),
         ("ECE on DEV after", f"{100 * fit.error_after:.2f}"),
     ]
-    msg.table(rows, aligns=("l", "r"))
+    show_table(rows)
     msg.good(f"Saved pipeline to {path}")

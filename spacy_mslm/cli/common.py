@@ -6,10 +6,12 @@ its result.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from spacy.cli._util import parse_config_overrides
+from wasabi import msg
 
 mslm_cli = typer.Typer(
     name="mslm", help="Commands of spacy-mslm for entity corpora and models", no_args_is_help=True
@@ -41,8 +43,6 @@ def command(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> None:
-            from wasabi import msg
-
             try:
                 function(*args, **kwargs)
             except EXPECTED_ERRORS as err:
@@ -55,6 +55,12 @@ def command(
 
 def config_overrides(ctx: typer.Context) -> dict[str, Any]:
     """Return the settings that are given as options, such as {"paths.train": "train.spacy"}."""
-    from spacy.cli._util import parse_config_overrides
-
     return parse_config_overrides(ctx.args)
+
+
+def show_table(
+    rows: Sequence[tuple], header: tuple[str, ...] | None = None, *, left: int = 1
+) -> None:
+    """Print a table whose first `left` columns are left-aligned and the others right-aligned."""
+    aligns = ["l"] * left + ["r"] * (len(rows[0]) - left) if rows else None
+    msg.table(rows, header=header, divider=header is not None, aligns=aligns, max_col=60)

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from wasabi import msg
 
-from .common import command, mslm_cli
+from .common import command, mslm_cli, show_table
 
 if TYPE_CHECKING:
     from ..tasks.conversion import Conversion
@@ -64,8 +65,6 @@ def convert_cli(
     XML, JSON lines with offsets, EBM-NLP and .spacy. For a folder, statistics are written to
     stats.json. Nothing is written unless the whole input is valid.
     """
-    from wasabi import msg
-
     from ..tasks import convert
     from ..tasks.conversion import split_warnings
 
@@ -104,8 +103,6 @@ def convert_cli(
 def show_statistics(conversion: "Conversion") -> None:
     """Print the statistics with the paper's figures, and how many mentions the tokenizer can
     express in running text."""
-    from wasabi import msg
-
     statistics = conversion.statistics
     paper = statistics["paper"]
     rows: list[tuple[str, ...]] = []
@@ -122,9 +119,8 @@ def show_statistics(conversion: "Conversion") -> None:
             (name, f"{n['mentions']:,}", f"{n['expressible']:,}", _share(**n))
             for name, n in statistics["detokenised"].items()
         ]
-        header = ("split", "mentions", "expressible", "recall")
         msg.text(f"Mentions in running text, tokenized by {statistics['tokenizer']}:")
-        msg.table(shares, header=header, divider=True, aligns=("l", "r", "r", "r"))
+        show_table(shares, ("split", "mentions", "expressible", "recall"))
     for note in paper["notes"] if paper else ():
         msg.info(note)
 

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from spacy.cli._util import setup_gpu
+from wasabi import msg
 
 from ..tasks.choices import Protocol
-from .common import GpuId, Model, command, mslm_cli
+from .common import GpuId, Model, command, mslm_cli, show_table
 
 if TYPE_CHECKING:
     from ..tasks.evaluation import Evaluation
@@ -48,9 +50,6 @@ def evaluate_cli(
     sentences, perplexity, confidence and calibration. --elm, --blm and --seed set the masks of the
     perplexity and of the masked protocol.
     """
-    from spacy.cli._util import setup_gpu
-    from wasabi import msg
-
     from ..tasks import evaluate
 
     setup_gpu(use_gpu, silent=True)
@@ -71,8 +70,6 @@ def evaluate_cli(
 
 def show_evaluation(evaluation: "Evaluation") -> None:
     """Print the tables of an evaluation below the name of its protocol."""
-    from wasabi import msg
-
     scores, counts = evaluation["scores"], evaluation["counts"]
     msg.divider(f"Protocol: {evaluation['protocol']} text")
     if evaluation["gold_positions_visible"]:
@@ -92,7 +89,7 @@ def show_evaluation(evaluation: "Evaluation") -> None:
         (name, *(_percent(scores[f"{key}_{rate}"]) for rate in "prf"))
         for name, key in matches.items()
     ]
-    _table(rows, ("matches", "P", "R", "F"))
+    show_table(rows, ("matches", "P", "R", "F"))
     groups = {
         "seen": "seen in training",
         "unseen": "not seen in training",
@@ -104,7 +101,7 @@ def show_evaluation(evaluation: "Evaluation") -> None:
         (label, _percent(scores[f"mslm_em_{name}"]), counts[f"gold_{name}"] or "-")
         for name, label in groups.items()
     ]
-    _table(rows, ("exact match", "EM", "mentions"))
+    show_table(rows, ("exact match", "EM", "mentions"))
     masks = f"ELM {evaluation['elm_rate']:g}, BLM {evaluation['blm_rate']:g}"
     masks = f"{masks}, seed {evaluation['seed']}"
     rows = [
@@ -115,14 +112,7 @@ def show_evaluation(evaluation: "Evaluation") -> None:
         ("ECE of confidences, uncalibrated", _percent(scores["mslm_ece_uncalibrated"])),
         (f"ECE at temperature {evaluation['temperature']:.3g}", _percent(scores["mslm_ece"])),
     ]
-    _table(rows)
-
-
-def _table(rows: list[tuple], header: tuple[str, ...] | None = None) -> None:
-    from wasabi import msg
-
-    aligns = ("l", *"r" * (len(rows[0]) - 1))
-    msg.table(rows, header=header, aligns=aligns, divider=header is not None, max_col=60)
+    show_table(rows)
 
 
 def _percent(value: float | None) -> str:

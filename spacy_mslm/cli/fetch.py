@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from .common import EXPECTED_ERRORS, command, mslm_cli
 
@@ -33,8 +34,6 @@ def fetch_cli(
     Files that are up to date are skipped. With 'all', a corpus that fails does not stop the others;
     the exit code is 1 if any failed.
     """
-    from wasabi import msg
-
     from ..corpus.download import read_table
     from ..tasks import fetch_set
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from .common import command, mslm_cli
 
@@ -29,8 +30,6 @@ def heatmap_cli(
     Models are shown below each other on the same tokens, together with the gold entities if the
     texts are annotated.
     """
-    from wasabi import msg
-
     from ..tasks import draw_heatmap
 
     *models, texts = arguments

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from ..tasks.choices import Mode
-from .common import Model, command, mslm_cli
+from .common import Model, command, mslm_cli, show_table
 
 
 @command(mslm_cli, "optimize", failure="The pipeline was not optimised")
@@ -29,8 +30,6 @@ def optimize_cli(
 
     F1 and speed are measured before and after. If F1 drops too much, nothing is written.
     """
-    from wasabi import msg
-
     from ..tasks import optimize
 
     before, after = optimize(model, output, mode, dev, max_loss, force)
@@ -38,6 +37,6 @@ def optimize_cli(
         ("before", f"{before.f:.2f}", f"{before.words_per_second:,.0f}"),
         (mode.value, f"{after.f:.2f}", f"{after.words_per_second:,.0f}"),
     ]
-    msg.table(rows, header=("", "F1", "words/s"), aligns=("l", "r", "r"), divider=True)
+    show_table(rows, ("", "F1", "words/s"))
     speedup = after.words_per_second / before.words_per_second
     msg.good(f"{speedup:.1f} × as fast. Saved pipeline to {output}")

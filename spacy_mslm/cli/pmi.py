@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from wasabi import msg
 
-from .common import command, mslm_cli
+from .common import command, mslm_cli, show_table
 
 if TYPE_CHECKING:
     from ..tasks.pmi import Overlap
@@ -42,8 +43,6 @@ def pmi_cli(
 
     Give the training set only: the vocabulary must not depend on dev or test.
     """
-    from wasabi import msg
-
     from ..masking.collocations import SIZES
     from ..tasks import build_pmi_vocabulary
 
@@ -59,7 +58,7 @@ def pmi_cli(
     )
     sizes = Counter(len(entry.words) for entry in vocabulary.collocations)
     rows = [(f"{size} words", f"{sizes[size]:,}") for size in SIZES]
-    msg.table([*rows, ("in all", f"{sizes.total():,}")], aligns=("l", "r"))
+    show_table([*rows, ("in all", f"{sizes.total():,}")])
     if vocabulary.overlap:
         show_overlap(vocabulary.overlap)
     msg.good(f"Saved {output_path}")
@@ -67,8 +66,6 @@ def pmi_cli(
 
 def show_overlap(overlap: "Overlap") -> None:
     """Print how many collocations are domain terms, with evenly drawn examples."""
-    from wasabi import msg
-
     names = {
         "an entity mention": overlap.terms,
         "part of a longer one": overlap.parts,
@@ -80,7 +77,7 @@ def show_overlap(overlap: "Overlap") -> None:
         (name, f"{len(entries):,}", f"{len(entries) / total:.1%}")
         for name, entries in names.items()
     ]
-    msg.table(rows, header=("collocation is", "entries", "share"), aligns=("l", "r", "r"))
+    show_table(rows, ("collocation is", "entries", "share"))
     for name, entries in names.items():
         step = max(1, len(entries) // SAMPLE)
         sample = [" ".join(entry.words) for entry in entries[::step][:SAMPLE]]

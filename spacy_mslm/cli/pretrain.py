@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from spacy.cli._util import setup_gpu
+from wasabi import msg
 
-from .common import GpuId, command, config_overrides, mslm_cli
+from .common import GpuId, command, config_overrides, mslm_cli, show_table
 
 
 @command(mslm_cli, "pretrain", failure="Pretraining failed", overrides=True)
@@ -29,22 +31,13 @@ def pretrain_cli(
     repeated. To override settings of CONFIG, use options as in `spacy train`: --paths.text
     notes.txt --vars.size small.
     """
-    from spacy.cli._util import setup_gpu
-    from wasabi import msg
-
     from ..tasks import pretrain
 
     setup_gpu(use_gpu, silent=True)
     result = pretrain(config_path, output_path, config_overrides(ctx), force=force)
-    rows = [
-        (
-            row["step"],
-            f"{row['loss']:.3f}",
-            "-" if row["ppl"] is None else f"{row['ppl']:.1f}",
-            row["pieces_per_second"],
-        )
-        for row in result.record["history"]
-    ]
-    header = ("step", "loss", "held-out perplexity", "pieces/s")
-    msg.table(rows, header=header, divider=True, aligns=("r",) * 4)
+    rows = []
+    for row in result.record["history"]:
+        perplexity = "-" if row["ppl"] is None else f"{row['ppl']:.1f}"
+        rows.append((row["step"], f"{row['loss']:.3f}", perplexity, row["pieces_per_second"]))
+    show_table(rows, ("step", "loss", "held-out perplexity", "pieces/s"), left=0)
     msg.good(f"Saved encoder to {output_path}")

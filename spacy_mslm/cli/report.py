@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from .common import command, mslm_cli
 
@@ -24,8 +25,6 @@ def report_cli(
 
     METRICS contains files written by `spacy evaluate --output` or `spacy mslm evaluate --output`.
     """
-    from wasabi import msg
-
     from ..tasks import compare
 
     for path in compare(metrics_path, output_path, title=title, baseline=baseline):

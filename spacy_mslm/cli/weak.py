@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from wasabi import msg
 
-from .common import command, config_overrides, weak_cli
+from .common import command, config_overrides, show_table, weak_cli
 
 if TYPE_CHECKING:
     from ..weak.review import Review
@@ -31,8 +32,6 @@ def label_cli(
     `spacy train`: --paths.notes NOTEEVENTS.csv.gz --paths.output corpus/mimic. An interrupted run
     continues when the command is repeated.
     """
-    from wasabi import msg
-
     from ..tasks import label
 
     corpus = label(config_path, config_overrides(ctx), jobs=jobs, force=force)
@@ -49,8 +48,6 @@ def score_cli(
     ],
 ) -> None:
     """Score each annotator of CONFIG, and their vote, on annotated notes."""
-    from wasabi import msg
-
     from ..tasks import score_labels
     from ..weak.scoring import ALL
 
@@ -60,8 +57,7 @@ def score_cli(
             score = found[label]
             cells = (f"{100 * x:.1f}" for x in (score.precision, score.recall, score.fscore))
             rows.append((source if label == ALL else "", label, *cells))
-    header = ("annotator", "label", "P", "R", "F")
-    msg.table(rows, header=header, divider=True, aligns=tuple("llrrr"))
+    show_table(rows, ("annotator", "label", "P", "R", "F"), left=2)
 
 
 @command(weak_cli, "review", failure="The review failed")
@@ -80,8 +76,6 @@ def review_cli(
 ) -> None:
     """Write a random sample of labelled sentences for Prodigy or doccano. With --reviewed, report
     how many of its labels are right."""
-    from wasabi import msg
-
     from ..tasks import export_review, read_review
 
     if reviewed is None:
@@ -101,8 +95,6 @@ def medcat_setup_cli(
 
     MedCAT cannot be installed in the environment of spacy-mslm.
     """
-    from wasabi import msg
-
     from ..weak.medcat_setup import MEDCAT_VERSION, setup_medcat
 
     msg.info(f"Installing MedCAT {MEDCAT_VERSION}, which takes a minute or two")
@@ -115,8 +107,6 @@ def medcat_setup_cli(
 
 def show_statistics(stats: dict[str, Any]) -> None:
     """Print the statistics of a weakly labelled corpus."""
-    from wasabi import msg
-
     names = (
         *("notes", "sentences", "mentions"),
         *("sentence_length", "mentions_per_sentence", "mention_length"),
@@ -125,8 +115,7 @@ def show_statistics(stats: dict[str, Any]) -> None:
         (split, *("-" if figures[name] is None else figures[name] for name in names))
         for split, figures in stats["splits"].items()
     ]
-    header = ("split", *(name.replace("_", " ") for name in names))
-    msg.table(rows, header=header, divider=True, aligns=("l", *"r" * len(names)))
+    show_table(rows, ("split", *(name.replace("_", " ") for name in names)))
     notes = stats["notes"]
     for reason, n in notes["left_out"].items():
         ids = ", ".join(notes["unusable"].get(reason, ()))
@@ -140,16 +129,13 @@ def show_statistics(stats: dict[str, Any]) -> None:
 
 def show_review(review: "Review") -> None:
     """Print the precision of reviewed labels with its confidence interval."""
-    from wasabi import msg
-
     rows = []
     for label, precision in {"all": review.overall, **review.labels}.items():
         low, high = precision.interval or (0.0, 1.0)
         value = "-" if precision.value is None else f"{100 * precision.value:.1f}"
         interval = f"{100 * low:.1f} to {100 * high:.1f}"
         rows.append((label, precision.right, precision.total, value, interval))
-    header = ("label", "right", "of", "precision", "95 %")
-    msg.table(rows, header=header, divider=True, aligns=("l", "r", "r", "r", "r"))
+    show_table(rows, ("label", "right", "of", "precision", "95 %"))
     sentences = f"{review.sentences} sentences ({review.ignored} more were ignored)"
     msg.info(f"{sentences}, {review.added} mentions added by the reviewer")
     for fate, ids in (("did not come back", review.missing), ("are unknown", review.unknown)):

@@ -27,31 +27,19 @@ Names are imported when they are first used, so that importing this package does
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from ..corpus.download import Fetched as Fetched
-    from ..corpus.download import fetch_set as fetch_set
-    from ..weak.review import export_review as export_review
-    from ..weak.review import read_review as read_review
-    from .calibration import Calibrated as Calibrated
-    from .calibration import calibrate as calibrate
-    from .choices import Mode as Mode
-    from .choices import Protocol as Protocol
-    from .comparison.report import compare as compare
-    from .conversion import Conversion as Conversion
-    from .conversion import convert as convert
-    from .evaluation import Evaluation as Evaluation
-    from .evaluation import evaluate as evaluate
-    from .heatmap.draw import draw_heatmap as draw_heatmap
-    from .optimization import Measured as Measured
-    from .optimization import Optimized as Optimized
-    from .optimization import optimize as optimize
-    from .pmi import PMIVocabulary as PMIVocabulary
-    from .pmi import build_pmi_vocabulary as build_pmi_vocabulary
-    from .pretraining import Pretrained as Pretrained
-    from .pretraining import pretrain as pretrain
-    from .weak import LabelledCorpus as LabelledCorpus
-    from .weak import label as label
-    from .weak import score_labels as score_labels
+if TYPE_CHECKING:  # ruff: noqa: F401
+    from ..corpus.download import Fetched, fetch_set
+    from ..weak.review import export_review, read_review
+    from .calibration import Calibrated, calibrate
+    from .choices import Mode, Protocol
+    from .comparison.report import compare
+    from .conversion import Conversion, convert
+    from .evaluation import Evaluation, evaluate
+    from .heatmap.draw import draw_heatmap
+    from .optimization import Measured, Optimized, optimize
+    from .pmi import PMIVocabulary, build_pmi_vocabulary
+    from .pretraining import Pretrained, pretrain
+    from .weak import LabelledCorpus, label, score_labels
 
 _MODULES = {
     "..corpus.download": ("Fetched", "fetch_set"),
