@@ -27,7 +27,8 @@ Names are imported when they are first used, so that importing this package does
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # ruff: noqa: F401
+# ruff: noqa: F401
+if TYPE_CHECKING:
     from ..corpus.download import Fetched, fetch_set
     from ..weak.review import export_review, read_review
     from .calibration import Calibrated, calibrate
