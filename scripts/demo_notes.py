@@ -1,4 +1,4 @@
-"""Write the data of the demo: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology, and
+"""Write the demo data: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology, and
 annotated notes for development and testing.
 
     python scripts/demo_notes.py assets/demo
