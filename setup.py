@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 ENTRY_POINTS = {
-    "spacy_factories": ["mslm = spacy_mslm.pipeline.component:make_mslm"],
+    "spacy_factories": ["mslm = spacy_mslm.pipeline.factory:make_mslm"],
     "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1"],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",

@@ -57,7 +57,8 @@ def calibrate(
     import spacy
 
     from ..corpus.readers import make_corpus
-    from ..pipeline.component import find_mslm, run_pipes_before
+    from ..pipeline.find import find_mslm, run_pipes_before
+    from ..scoring.calibrate import calibrate_pipe
     from ..util.files import replaced_folder
 
     path = output or Path(model)
@@ -74,7 +75,7 @@ def calibrate(
     docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
-    fit = pipe.calibrate(examples)
+    fit = calibrate_pipe(pipe, examples)
     # Only the pipe's own folder changes: whatever else is in the pipeline's stays as it is.
     if output is None:
         with replaced_folder(path / name) as folder:

@@ -88,7 +88,8 @@ def evaluate(
 
     from ..corpus.readers import make_corpus
     from ..masking.strategies import JointMasking
-    from ..pipeline.component import find_mslm, run_pipes_before
+    from ..pipeline.find import find_mslm, run_pipes_before
+    from ..scoring.masked_protocol import annotate_masked
     from ..scoring.scorer import EntityScorer
 
     nlp = spacy.load(model)
@@ -112,7 +113,7 @@ def evaluate(
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
     if protocol is Protocol.masked:
-        pipe.annotate_masked(examples, masking, seed)
+        annotate_masked(pipe, examples, masking, seed)
     scores = pipe.score(examples, masking=masking, seed=seed)
     counts = scores.pop("mslm_counts")
     if not counts["gold"]:

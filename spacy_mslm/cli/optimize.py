@@ -69,17 +69,16 @@ def optimize(
     import spacy
     import srsly
 
-    from ..model.architecture import shim_of
     from ..model.fast.onnx_encoder import OnnxEncoder
     from ..model.fast.onnx_export import export_encoder
-    from ..pipeline.component import find_mslm
+    from ..pipeline.find import find_mslm
     from ..util.files import replaced_folder
 
     if output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
-    shim = shim_of(pipe.model)
+    shim = pipe.shim
     if shim.is_optimised:
         raise ValueError(
             f"{model} has been optimised already. Give the pipeline that it was made of."

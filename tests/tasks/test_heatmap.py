@@ -46,7 +46,7 @@ from spacy_mslm.tasks.heatmap.reading import (
 )
 from spacy_mslm.types import B, I, O
 
-from ..conftest import TEXTS, make_examples
+from ..conftest import PAPER, TEXTS, make_examples
 
 LINES = [
     "the patient had acute renal failure after cisplatin .",
@@ -69,7 +69,7 @@ def models(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Models:
         spacy.util.fix_random_seed(0)
         nlp = spacy.blank(lang)
         shape = {"encoder": str(encoder), "window": 40, "context": 8}
-        nlp.add_pipe("mslm", config={"model": shape})
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape})
         nlp.initialize(lambda nlp=nlp: make_examples(nlp))
         optimizer = make_adamw(1e-3, 1e-2)
         for _ in range(steps):
