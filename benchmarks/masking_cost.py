@@ -1,6 +1,5 @@
 """What drawing the masks of a batch costs, as a share of the training step that it is for."""
 
-import json
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -30,6 +29,8 @@ from spacy_mslm.masking.strategies import (
 from spacy_mslm.masking.views import maskable
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.find import find_mslm
+
+from .machine import write_result
 
 RESULTS = Path(__file__).parent / "results" / "masking_cost.json"
 BATCH = 16
@@ -61,7 +62,7 @@ def masking_cost(
         }
         costs = {name: _cost(nlp, groups, masking) for name, masking in strategies.items()}
     found = {"step_ms": step, "masking_ms": costs, "batch": BATCH, "batches": len(groups)}
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write_result(RESULTS, found)
     rows = [(name, f"{ms:.2f}", f"{ms / step:.2%}") for name, ms in costs.items()]
     header = ("strategy", "ms a batch", "of a step")
     msg.info(f"Training step: {step:.0f} ms ({BATCH} texts, median of {len(groups)})")

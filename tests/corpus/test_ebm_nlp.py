@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.formats.ebm_nlp import is_ebm_nlp, read_ebm_nlp
+from spacy_mslm.tasks import convert
 
 from ..cli.test_convert import read, run
 

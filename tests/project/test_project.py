@@ -4,6 +4,7 @@ and the scripts that its commands run. The workflow `all` itself is run by `.ci/
 import csv
 import hashlib
 import json
+import runpy
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,11 @@ def test_what_a_command_needs_is_made_before_it(workflow: str, name: str) -> Non
 
 def test_every_command_has_outputs_so_that_a_second_run_skips_it() -> None:
     assert all(command["outputs"] for command in PROJECT["commands"])
+
+
+def test_assets_are_generated() -> None:
+    written = runpy.run_path(str(ROOT / "scripts" / "project_assets.py"))["render"]()
+    assert written == (ROOT / "project.yml").read_text("utf8"), "python scripts/project_assets.py"
 
 
 def test_assets_are_those_of_fetch() -> None:

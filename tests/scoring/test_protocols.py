@@ -15,8 +15,6 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
-from spacy_mslm.cli.calibrate import calibrate
-from spacy_mslm.cli.evaluate import evaluate
 from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
 from spacy_mslm.model.optimizer import make_adamw
@@ -26,6 +24,7 @@ from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.scoring.calibrate import calibrate_pipe
 from spacy_mslm.scoring.masked_protocol import annotate_masked, draw_masks, mask_pieces
 from spacy_mslm.scoring.perplexity import document_losses, perplexities, perplexity
+from spacy_mslm.tasks import calibrate, evaluate
 from spacy_mslm.types import BLM, ELM, UNMASKED
 
 from ..conftest import PAPER, TEXTS, build_encoder, make_examples

@@ -12,13 +12,13 @@ import pytest
 import spacy
 import torch
 
-from spacy_mslm.cli.optimize import Mode, optimize
 from spacy_mslm.model.checkpoints import load_checkpoint
 from spacy_mslm.model.fast.int8_linear import Int8Linear, replace_linear_layers
 from spacy_mslm.model.fast.onnx_encoder import OnnxEncoder
 from spacy_mslm.model.fast.onnx_export import export_encoder
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.tasks import Mode, optimize
 
 from ..conftest import TEXTS, make_examples
 from ..model.test_checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
