@@ -123,7 +123,7 @@ def show_statistics(conversion: "Conversion") -> None:
 
 def split_warnings(splits: "list[Split]") -> list[str]:
     """What a user should know before training on these splits."""
-    from ..corpus.readers import listing
+    from ..errors import listing
 
     warnings = []
     for split in splits:

@@ -20,9 +20,12 @@ from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from ..text.tokenizer import make_tokenizer
+from ..types import Mention
 from ..util.files import replace_files
+from ..util.spans import drop_overlapping
 from .counts import Counts, Row, compare, count_docs, make_figures, read_paper
 from .detokenise import count_expressible
+from .duplicates import duplicate_warning, text_key
 from .formats.bioc import read_bioc
 from .formats.brat import read_brat
 from .formats.ebm_nlp import read_ebm_nlp
@@ -30,16 +33,8 @@ from .formats.iob import read_iob
 from .formats.jsonl import read_jsonl
 from .formats.pubtator import read_pubtator
 from .formats.records import Document, LeftOut, Sentence
-from .label_schemes import Mention
-from .readers import (
-    GoldFaults,
-    duplicate_warning,
-    read_gold,
-    select,
-    sentences_to_doc,
-    set_mentions,
-    text_key,
-)
+from .gold_faults import GoldFaults
+from .readers import read_gold, select, sentences_to_doc, set_mentions
 from .splits import Source, find_sources
 
 STATISTICS = "stats.json"
@@ -96,7 +91,8 @@ def convert(
     """Convert a file, or the splits of a folder, and write the result when all of it is read.
 
     format: One of `formats.detection.FORMATS`, or auto.
-    scheme, limit, seed: As in `readers.make_iob_reader`. Of a folder, limit and seed concern train
+    scheme: As in `formats.iob.read_iob`.
+    limit, seed: As in `readers.make_corpus`. Of a folder, limit and seed concern train
         only: the other splits stay comparable with published figures.
     tokenizer: As in `load_tokenizer`.
     n_sents: Consecutive sentences of an IOB file to join into one document, with starts marked.
@@ -223,27 +219,22 @@ def fit_mentions(doc: Doc, document: Document) -> list[LeftOut]:
     """Set the entities of a Doc: the mentions that fit its tokens, and of those that overlap the
     longest, the first of two equally long. Returns all others, those of the reader included."""
     left_out = list(document.left_out)
-    fitting: list[tuple[Mention, Mention]] = []  # in tokens, in characters
-    for start, end, label in dict.fromkeys(document.mentions):
-        span = doc.char_span(start, end)
+    fitting: list[tuple[int, int, Mention]] = []  # tokens, and the mention in characters
+    for mention in dict.fromkeys(document.mentions):
+        span = doc.char_span(mention.start, mention.end)
         if span is None:
-            left_out.append(LeftOut(start, end, SPLITS_A_TOKEN))
+            left_out.append(LeftOut(mention.start, mention.end, SPLITS_A_TOKEN))
         else:
-            fitting.append(((span.start, span.end, label), (start, end, label)))
-    kept: list[Mention] = []
-    taken: set[int] = set()
-    for mention, (start, end, _) in sorted(fitting, key=lambda pair: pair[1][0] - pair[1][1]):
-        tokens = range(mention[0], mention[1])
-        if taken.isdisjoint(tokens):
-            kept.append(mention)
-            taken.update(tokens)
-        else:
-            left_out.append(LeftOut(start, end, OVERLAPS))
+            fitting.append((span.start, span.end, mention))
+    fitting.sort(key=lambda item: item[2].start - item[2].end)
+    kept = drop_overlapping(fitting)
+    overlapping = {item[2] for item in fitting} - {item[2] for item in kept}
+    left_out += [LeftOut(mention.start, mention.end, OVERLAPS) for mention in overlapping]
     missing: set[int] = set()
     for start, end, _ in left_out:
         cover = doc.char_span(start, end, alignment_mode="expand")
         missing.update(range(cover.start, cover.end) if cover is not None else ())
-    set_mentions(doc, kept, missing)
+    set_mentions(doc, [Mention(start, end, m.label) for start, end, m in kept], missing)
     return sorted(left_out)
 
 
