@@ -220,12 +220,12 @@ def fit_mentions(doc: Doc, document: Document) -> list[LeftOut]:
     longest, the first of two equally long. Returns all others, those of the reader included."""
     left_out = list(document.left_out)
     fitting: list[tuple[int, int, Mention]] = []  # tokens, and the mention in characters
-    for mention in dict.fromkeys(document.mentions):
-        span = doc.char_span(mention.start, mention.end)
+    for start, end, label in dict.fromkeys(document.mentions):
+        span = doc.char_span(start, end)
         if span is None:
-            left_out.append(LeftOut(mention.start, mention.end, SPLITS_A_TOKEN))
+            left_out.append(LeftOut(start, end, SPLITS_A_TOKEN))
         else:
-            fitting.append((span.start, span.end, mention))
+            fitting.append((span.start, span.end, Mention(start, end, label)))
     fitting.sort(key=lambda item: item[2].start - item[2].end)
     kept = drop_overlapping(fitting)
     overlapping = {item[2] for item in fitting} - {item[2] for item in kept}
