@@ -36,7 +36,6 @@ ENTRY_POINTS = {
     ],
     "spacy_scorers": ["spacy_mslm.entity_scorer.v1 = spacy_mslm.scoring.scorer:make_entity_scorer"],
     "spacy_readers": [
-        "spacy_mslm.iob_reader.v1 = spacy_mslm.corpus.readers:make_iob_reader",
         "spacy_mslm.Corpus.v1 = spacy_mslm.corpus.readers:make_corpus",
         "spacy_mslm.WeakCorpus.v1 = spacy_mslm.corpus.weak_corpus:WeakCorpus",
     ],
@@ -44,7 +43,7 @@ ENTRY_POINTS = {
     "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.training.logger:console_logger"],
     "spacy_callbacks": [
         "spacy_mslm.safe_save.v1 = spacy_mslm.pipeline.saving:make_safe_save",
-        "spacy_mslm.report_duplicates.v1 = spacy_mslm.corpus.readers:make_duplicate_report",
+        "spacy_mslm.report_duplicates.v1 = spacy_mslm.corpus.duplicates:make_duplicate_report",
     ],
     "spacy_cli": ["mslm = spacy_mslm.cli:mslm_cli"],
     "thinc_optimizers": ["spacy_mslm.AdamW.v1 = spacy_mslm.model.optimizer:make_adamw"],

@@ -52,7 +52,7 @@ class Pieces:
 
 
 class Mention(NamedTuple):
-    """A gold entity: tokens `start:end`, and its label."""
+    """A labelled span of tokens `start:end`, or of characters where a text is not tokenised yet."""
 
     start: int
     end: int

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 
 from spacy_mslm.corpus.convert import fit_mentions, load_tokenizer
 from spacy_mslm.corpus.formats.records import Document, LeftOut
-from spacy_mslm.corpus.readers import make_corpus, make_iob_reader
+from spacy_mslm.corpus.readers import make_corpus
 from spacy_mslm.tasks.conversion import convert, split_warnings
 from spacy_mslm.text.sentences import sentence_starts
 
@@ -106,7 +106,7 @@ def test_a_file_gives_what_the_reader_gives(folder, tmp_path):
     source, target = folder / "train.tsv", tmp_path / "t.spacy"
     split = convert_one(source, target, limit=2, seed=1)
     assert (split.counts.docs, set(split.counts.labels)) == (2, {"D"})
-    direct = list(make_iob_reader(source, limit=2, seed=1)(nlp))
+    direct = list(make_corpus(source, limit=2, seed=1)(nlp))
     through = list(make_corpus(target)(nlp))
     assert len(direct) == len(through) == 2
     for a, b in zip(direct, through, strict=True):
@@ -285,7 +285,7 @@ def test_files_of_every_format_give_the_same_docs(brat, tmp_path):
     assert (doc.user_data["id"], doc.text, entities(doc)) == ("2", text, [(0, 7, "C")])
     # By name, too; what it is not, it is not.
     convert(sources[1], written[0], format="jsonl")
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: not as its format"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the file does not follow its format"):
         convert(sources[1], written[0], format="pubtator")
     with pytest.raises(ValueError, match=r"Unknown format 'conll'.*auto, iob, brat"):
         convert(sources[1], written[0], format="conll")
