@@ -11,9 +11,6 @@ Most applications need nothing but spaCy's own API: `spacy.load`, `nlp.pipe`, `d
 lists what the package adds. It is generated from the code.
 
 """
-# Packages whose modules are listed, with the heading of each and the text below it.
-COMPONENT = ("spacy_mslm.pipeline.component.MSLM", "The pipeline component")
-TYPES = ("spacy_mslm.types", "Data types")
 
 
 def render() -> str:
@@ -37,4 +34,4 @@ def _tasks() -> list[str]:
     """Return the modules and packages directly in `spacy_mslm.tasks`."""
     package = spacy_mslm.tasks
     found = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    return sorted(module.name for module in found if not module.name.rpartition(".")[2][0] == "_")
+    return sorted(module.name for module in found if "._" not in module.name)

@@ -13,11 +13,12 @@ CONFIGS = ("mslm", "vanilla", "spacy_ner", "mslm_paper", "pretrain", "weak")
 SECTIONS = ("paths", "vars", "system")
 INTRO = """# Configs
 
-The folder `configs/` has one file for each way of training. [Which config to use
-when](../guides/train.md#which-config) is a guide of its own. Every value can be overridden on the command line
-with `--section.key value`, as with every spaCy config. This page is generated from the files.
+The folder `configs/` has one file for each way of training. See
+[Which config](../guides/train.md#which-config) for which one to use when. Every value can be
+overridden on the command line with `--section.key value`, as with every spaCy config. This page is
+generated from the files.
 
-## Settings of the component {{ #component }}
+## Settings of the component
 
 `nlp.add_pipe("mslm")` uses these defaults:
 
