@@ -73,6 +73,8 @@ EXTRAS = {
     "project": ["build", "matplotlib>=3.8"],
     "ray": ["ray>=2.30"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
+    # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
+    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
 }
 EXTRAS["dev"] = [
     "accelerate>=0.26",  # the Trainer of transformers, a peer of `python -m benchmarks train`

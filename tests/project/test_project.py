@@ -1,4 +1,4 @@
-"""The project file: complete dependencies, assets that agree with the package's, README in step;
+"""The project file: complete dependencies, assets that agree with the package's, page in step;
 and the scripts that its commands run. The workflow `all` itself is run by `.ci/run`."""
 
 import csv
@@ -119,13 +119,14 @@ def test_checksums_of_assets() -> None:
             assert hashlib.md5(path.read_bytes()).hexdigest() == asset["checksum"], path
 
 
-def test_readme_has_what_spacy_project_document_writes(tmp_path: Path) -> None:
-    target = tmp_path / "README.md"
-    shutil.copy(ROOT / "README.md", target)
+def test_docs_have_what_spacy_project_document_writes(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "reference" / "project.md"
+    target = tmp_path / page.name
+    shutil.copy(page, target)
     project_document(ROOT, target, no_emoji=True)
     written = target.read_text("utf8")
-    assert written == (ROOT / "README.md").read_text("utf8"), (
-        "python -m spacy project document --no-emoji --output README.md"
+    assert written == page.read_text("utf8"), (
+        "python -m spacy project document --no-emoji --output docs/reference/project.md"
     )
 
 
