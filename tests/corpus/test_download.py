@@ -14,7 +14,7 @@ import pytest
 from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.download import fetch_set, read_table
 
-from ..cli.test_convert import run
+from ..commands import run_spacy
 from .test_ebm_nlp import corpus as corpus
 
 BLURB = Path(__file__).parents[3] / "shared" / "blurb"
@@ -165,7 +165,7 @@ def test_the_table_pins_commits_and_checksums():
 @pytest.mark.shared
 @pytest.mark.skipif(not BLURB.is_dir(), reason="needs ../shared/blurb")
 def test_command_takes_all_sets_from_a_local_folder_and_says_which_is_missing(tmp_path):
-    result = run("mslm", "fetch", "all", tmp_path, "--assets", BLURB)
+    result = run_spacy("mslm", "fetch", "all", tmp_path, "--assets", BLURB)
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 1 and "Traceback" not in told
     assert told.count("Fetched:") == 18
@@ -178,7 +178,8 @@ def test_command_takes_all_sets_from_a_local_folder_and_says_which_is_missing(tm
 def test_command_exits_with_an_error_on_a_mismatch(home, server, tmp_path):
     (home / "bc2gm").mkdir()
     (home / "bc2gm" / "train.tsv").write_text("a\tO\n", encoding="utf8")
-    result = run("mslm", "fetch", "bc2gm", tmp_path / "out", "--assets", f"{address(server)}/")
+    arguments = ("bc2gm", tmp_path / "out", "--assets", f"{address(server)}/")
+    result = run_spacy("mslm", "fetch", *arguments, fresh=True)
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 1 and "Traceback" not in told
     assert "bc2gm was not fetched" in told and "is damaged, or another version" in told

@@ -8,7 +8,8 @@ import pytest
 from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.formats.ebm_nlp import is_ebm_nlp, read_ebm_nlp
 
-from ..cli.test_convert import read, run
+from ..cli.test_convert import read
+from ..commands import run_spacy
 
 LAYER = "annotations/aggregated/{}/outcomes/{}/{}.AGGREGATED.ann"
 TOKENS = "We saw systolic pressure fall . Pain and\nsecret death rose ."
@@ -32,7 +33,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_command_converts_it_and_marks_it_as_not_comparable(corpus, tmp_path):
-    result = run("mslm", "convert", corpus, tmp_path / "out")
+    result = run_spacy("mslm", "convert", corpus, tmp_path / "out")
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 0, told
     assert "train ebm_nlp 10 120 30 Mortality, Pain, Physical" in told
