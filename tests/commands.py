@@ -31,7 +31,8 @@ ROOT = Path(__file__).parents[1]
 PRELOAD = ["torch", "spacy.cli", "spacy_transformers", "transformers.models.bert", "pysbd"]
 # Only against hangs: usually a command takes a few seconds.
 HANGS = 600
-PLAIN = {"PYTHONIOENCODING": "utf8", "NO_COLOR": "1", "ANSI_COLORS_DISABLED": "1"}
+PLAIN = {"NO_COLOR": "1", "ANSI_COLORS_DISABLED": "1", "PYTHONIOENCODING": "utf8"}
+PLAIN |= {"HF_HUB_OFFLINE": "1"}
 
 
 def run_python(

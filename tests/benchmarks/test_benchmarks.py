@@ -1,7 +1,6 @@
 """The benchmark commands run: the stored results are a table, a trained pipe is measured."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,14 +9,14 @@ import pytest
 from benchmarks.speed import count_words, measure, prepare_hf, write_notes, write_sentences
 from spacy_mslm.model.optimizer import make_adamw
 
+from ..commands import run_python
 from ..conftest import TEXTS, build_encoder, make_examples
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    result = run_python("-m", "benchmarks", *arguments, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

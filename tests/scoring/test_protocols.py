@@ -2,9 +2,8 @@
 
 import json
 import math
-import os
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.scoring.masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from spacy_mslm.types import BLM, ELM, UNMASKED
 
+from ..commands import run_spacy
 from ..conftest import TEXTS, build_encoder, make_examples
 
 BOTH = JointMasking(1.0, 0.3)
@@ -257,15 +257,7 @@ def test_a_model_of_before_has_temperature_one(trained, tmp_path):
 # ---- the commands ----
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    settings = {"OMP_NUM_THREADS": "1", "ANSI_COLORS_DISABLED": "1", "COLUMNS": "500"}
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **settings, "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", COLUMNS="500")
 
 
 def told(result: subprocess.CompletedProcess[str]) -> str:
@@ -286,7 +278,11 @@ def data(trained, tmp_path) -> Path:
 
 
 def test_evaluate_command_on_clean_text(trained, model, data, tmp_path):
-    result = run("evaluate", model, data, "--train", data, "--output", tmp_path / "x" / "out.json")
+    result = run(
+        *("evaluate", model, data, "--train", data),
+        *("--output", tmp_path / "x" / "out.json"),
+        fresh=True,
+    )
     assert result.returncode == 0, told(result)
     report = json.loads((tmp_path / "x" / "out.json").read_text(encoding="utf8"))
     assert report["protocol"] == "clean" and report["gold_positions_visible"] is False
@@ -327,7 +323,7 @@ def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
 
 def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     weights = (model / "mslm" / "weights.safetensors").read_bytes()
-    result = run("calibrate", model, data, "--output", tmp_path / "other")
+    result = run("calibrate", model, data, "--output", tmp_path / "other", fresh=True)
     assert result.returncode == 0, told(result)
     assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
     result = run("calibrate", model, data)

@@ -3,8 +3,6 @@
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from spacy_mslm.model.fast.onnx_export import export_encoder
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.saving import safe_save
 
+from ..commands import run_python, run_spacy
 from ..conftest import TEXTS, make_examples
 from ..model.test_checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
 from ..pipeline.test_concurrency import WORKERS
@@ -82,12 +81,8 @@ def test_copies_threads_and_workers(model, tmp_path):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     for method in ("fork", "spawn"):
-        done = subprocess.run(
-            [sys.executable, script, method, tmp_path / "fast", json.dumps(SENTENCES * 3)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        texts = json.dumps(SENTENCES * 3)
+        done = run_python(script, method, tmp_path / "fast", texts, fresh=True)
         assert done.returncode == 0, done.stderr
         alone, spread = json.loads(done.stdout)
         assert [[e[:3] for e in doc] for doc in spread] == [[e[:3] for e in doc] for doc in alone]
@@ -119,19 +114,12 @@ def test_what_loses_too_much_is_not_written(model, tmp_path):
 
 
 def test_command(model, tmp_path):
-    command = [sys.executable, "-m", "spacy", "mslm", "optimize", str(model)]
-    done = subprocess.run(
-        [*command, str(tmp_path / "fast"), "--mode", "onnx-int8"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = ("mslm", "optimize", model)
+    done = run_spacy(*command, tmp_path / "fast", "--mode", "onnx-int8", fresh=True)
     assert done.returncode == 0, done.stderr
     assert "100.00" in done.stdout and "words/s" in done.stdout
     (tmp_path / "dev.spacy").unlink()
-    done = subprocess.run(
-        [*command, str(tmp_path / "other")], capture_output=True, text=True, timeout=120
-    )
+    done = run_spacy(*command, tmp_path / "other")
     assert done.returncode == 1 and "no dev set" in done.stdout
     assert not (tmp_path / "other").exists()
 
@@ -157,12 +145,7 @@ def test_int8_does_not_depend_on_what_else_is_read(model, tmp_path):
 def test_without_onnx_runtime(model, tmp_path):
     optimize(str(model), tmp_path / "fast", Mode.onnx, None, 0.5, force=False)
     code = "import sys; sys.modules['onnxruntime'] = None; import spacy; spacy.load(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "fast")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_python("-c", code, tmp_path / "fast")
     assert done.returncode == 1 and "spacy-mslm[onnx]" in done.stderr
 
 

@@ -29,6 +29,8 @@ from spacy_mslm.weak.notes import Note
 from spacy_mslm.weak.scoring import score_labels
 from spacy_mslm.weak.shards import split_of
 
+from ..commands import run_python, run_spacy
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "weak.cfg"
 CLUSTERS = ROOT / "assets" / "semantic_types.yml"
@@ -38,7 +40,7 @@ VOCAB = spacy.blank("en").vocab
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    subprocess.run([sys.executable, str(ROOT / "scripts/demo_notes.py"), str(folder)], check=True)
+    run_python(ROOT / "scripts/demo_notes.py", folder).check_returncode()
     return folder
 
 
@@ -65,10 +67,12 @@ def start(demo: Path, output: Path, *arguments: str, **others: object) -> subpro
     )
 
 
-def run(demo: Path, output: Path, *arguments: str, **others: object) -> tuple[int, str]:
-    process = start(demo, output, *arguments, **others)
-    told, _ = process.communicate(timeout=240)
-    return process.returncode, told
+def run(
+    demo: Path, output: Path, *arguments: str, fresh: bool = False, **others: object
+) -> tuple[int, str]:
+    command = ("mslm", "weak", "label", CONFIG, *arguments, *overrides(demo, output, **others))
+    result = run_spacy(*command, fresh=fresh)
+    return result.returncode, result.stdout + result.stderr
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -82,7 +86,7 @@ def digests(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def corpus(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("corpus") / "weak"
-    code, told = run(demo, output)
+    code, told = run(demo, output, fresh=True)
     assert code == 0, told
     assert "152 records left out, marked as an error" in told
     assert "152 records left out, empty: 152" in told
@@ -420,9 +424,8 @@ def test_labels_are_scored_against_gold(demo, tmp_path):
         "vote": (1.0, pytest.approx(2 / 3)),
     }
     assert scores["vote"]["Disease"].fscore == 1.0
-    command = [sys.executable, "-m", "spacy", "mslm", "weak", "score", str(CONFIG)]
-    arguments = [str(tmp_path / "gold.spacy"), *overrides(demo, tmp_path, **paths)]
-    result = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    arguments = [tmp_path / "gold.spacy", *overrides(demo, tmp_path, **paths)]
+    result = run_spacy("mslm", "weak", "score", CONFIG, *arguments, fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     (vote,) = (line for line in result.stdout.splitlines() if line.startswith("vote"))
     assert vote.split() == ["vote", "all", "100.0", "66.7", "80.0"]
