@@ -76,7 +76,6 @@ def test_long_text_on_a_trained_pipe(trained, tmp_path):
     assert len(scores) == 2 and scores[0] == scores[1] == 100.0
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_systems_in_turn(trained, tmp_path):
     encoder = build_encoder(tmp_path / "encoder", max_position_embeddings=600)
     write_iob(trained, tmp_path / "data" / "test.tsv")
@@ -96,7 +95,6 @@ def test_speed_of_systems_in_turn(trained, tmp_path):
     assert all(found[kind][name] > 0 for kind in texts for name in systems)
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_training(trained, tmp_path):
     build_encoder(tmp_path / "encoders/biominilm", max_position_embeddings=300)
     write_iob(trained, tmp_path / "blurb/ncbi_disease/train.tsv")
@@ -109,7 +107,6 @@ def test_speed_of_training(trained, tmp_path):
     assert (tmp_path / "train_speed.png").stat().st_size > 5000
 
 
-@pytest.mark.timeout(200)
 def test_scale(trained, tmp_path):
     write_shared(tmp_path)
     options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--output", str(tmp_path)]

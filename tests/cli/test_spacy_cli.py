@@ -26,9 +26,6 @@ from spacy_mslm.errors import Errors
 from ..commands import run_spacy
 from ..conftest import build_encoder
 
-# The first test of a training waits for it.
-pytestmark = pytest.mark.timeout(600)
-
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 NAMES = ["mslm", "mslm_paper", "vanilla", "spacy_ner"]
 # Beginnings of warnings.

@@ -411,7 +411,6 @@ def test_odd_texts_can_be_trained_on(make_nlp):
     assert empty["mslm"] == 0.0
 
 
-@pytest.mark.timeout(120)
 def test_a_long_document_has_every_token_predicted(trained):
     """100,000 tokens: entities of the first and the last sentence are found alike."""
     sentence = TEXTS[0][0].split()

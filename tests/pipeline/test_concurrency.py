@@ -3,12 +3,12 @@
 import copy
 import json
 import pickle
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ..commands import run_python
 from ..conftest import TEXTS
 from .test_component import train
 from .test_saving import answers
@@ -29,7 +29,6 @@ def trained(make_nlp):
     return nlp
 
 
-@pytest.mark.timeout(240)
 def test_threads_agree_with_one(trained):
     expected = {text: answers([trained(text)]) for text in SENTENCES}
 
@@ -59,7 +58,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_worker_processes_agree_with_one(method, trained, tmp_path):
     """After torch has used its threads in the parent, which a fork does not have."""
@@ -69,12 +67,7 @@ def test_worker_processes_agree_with_one(method, trained, tmp_path):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     texts = [text * 4 for text in SENTENCES] * 3
-    done = subprocess.run(
-        [sys.executable, script, method, tmp_path / "model", json.dumps(texts)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = run_python(script, method, tmp_path / "model", json.dumps(texts), fresh=True)
     assert done.returncode == 0, done.stderr
     alone, spread = json.loads(done.stdout)
     assert len(spread) == len(texts) and any(spread)

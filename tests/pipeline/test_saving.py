@@ -293,7 +293,6 @@ def _save_for_ever(pipelines: list[Language], path: Path, saved: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.timeout(240)
 def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
     """kill -9 at random moments while two pipelines take turns at one path."""
     pipelines = []
@@ -323,7 +322,6 @@ def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere two renames")
-@pytest.mark.timeout(60)
 def test_replaced_folder_is_never_gone(tmp_path):
     """Not for a moment: a pipeline may be loaded at any time, by anyone."""
     path = tmp_path / "model"

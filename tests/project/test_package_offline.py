@@ -25,8 +25,6 @@ from spacy_mslm.pipeline.saving import safe_save
 
 from ..conftest import TEXTS, build_encoder, make_examples
 
-pytestmark = pytest.mark.timeout(600)
-
 ROOT = Path(__file__).resolve().parents[2]
 USE = """
 import json, sys
@@ -48,7 +46,6 @@ def call(*arguments: object, cwd: Path) -> str:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
         env={**os.environ, **home, **pip},
     )
     assert result.returncode == 0, result.stdout + result.stderr

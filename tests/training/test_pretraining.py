@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -209,20 +207,21 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(
     tmp_path: Path, text: Path, encoder: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run(whole, text, **{"vars.encoder": encoder}).returncode == 0
+    # Long enough that it is not over before it is killed.
+    settings = {"vars.encoder": encoder, "pretraining.steps": 60}
+    assert run(whole, text, **settings).returncode == 0
     process = subprocess.Popen(
-        [sys.executable, *command(killed, text, **{"vars.encoder": encoder})],
+        [sys.executable, *command(killed, text, **settings)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 100
-    while not (killed / "optimizer.safetensors").exists() and time.monotonic() < deadline:
+    while not (killed / "optimizer.safetensors").exists() and process.poll() is None:
         time.sleep(0.001)
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
-    assert json.loads((killed / "pretraining.json").read_text())["step"] == 10
+    assert json.loads((killed / "pretraining.json").read_text())["step"] in (10, 20, 30, 40, 50)
     assert not same(weights(whole), weights(killed))
-    assert run(killed, text, **{"vars.encoder": encoder}).returncode == 0
+    assert run(killed, text, **settings).returncode == 0
     assert same(weights(whole), weights(killed))
 
 

@@ -193,7 +193,6 @@ def test_several_processes_make_the_same_corpus(demo, corpus, tmp_path):
     assert digests(tmp_path / "weak") == digests(corpus)
 
 
-@pytest.mark.timeout(280)
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_killed_at_any_moment_it_goes_on(demo, corpus, tmp_path, jobs):
     output = tmp_path / "weak"
@@ -201,17 +200,14 @@ def test_killed_at_any_moment_it_goes_on(demo, corpus, tmp_path, jobs):
     killed = 0
     for _ in range(3):
         process = start(demo, output, "--jobs", jobs)
-        limit = time.monotonic() + generator.uniform(2, 9)
-        # Often while it writes: that is when something can be lost.
-        written = len(list(output.rglob("*.spacy")))
-        while process.poll() is None and time.monotonic() < limit:
-            if len(list(output.rglob("*.spacy"))) > written + 2:
-                break
+        # While it writes: that is when something can be lost.
+        enough = len(list(output.rglob("*.spacy"))) + generator.randint(1, 3)
+        while process.poll() is None and len(list(output.rglob("*.spacy"))) < enough:
             time.sleep(0.01)
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             killed += 1
-        process.communicate(timeout=60)
+        process.communicate()
     code, told = run(demo, output, "--jobs", jobs)
     assert code == 0, told
     assert killed and digests(output) == digests(corpus)
@@ -223,7 +219,6 @@ def workers_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-@pytest.mark.timeout(280)
 def test_a_worker_that_is_killed_is_replaced(demo, corpus, tmp_path):
     process = start(demo, tmp_path / "weak", "--jobs", "2")
     workers: list[int] = []
@@ -232,7 +227,7 @@ def test_a_worker_that_is_killed_is_replaced(demo, corpus, tmp_path):
         time.sleep(0.05)
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
-    told, _ = process.communicate(timeout=240)
+    told, _ = process.communicate()
     assert process.returncode == 0, told
     assert digests(tmp_path / "weak") == digests(corpus)
 
