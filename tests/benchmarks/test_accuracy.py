@@ -15,9 +15,9 @@ from benchmarks.accuracy import COUNTS, SPECS, drop_mentions, pack, read_spec, w
 from benchmarks.accuracy_report import N_COUNTS, compare, unpack
 from spacy_mslm.corpus.formats.iob import read_iob
 
-from ..cli.test_spacy_cli import DEV, TRAIN, write_iob
 from ..commands import run_python
 from ..conftest import build_encoder
+from ..helpers import DEV, TRAIN, write_iob
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import count_words, measure, prepare_hf, write_notes, write_sentences
-from spacy_mslm.model.optimizer import make_adamw
 
 from ..commands import run_python
 from ..conftest import TEXTS, build_encoder, make_examples
@@ -36,11 +35,8 @@ def test_strategies_report_never_mixes_the_protocols():
 
 
 @pytest.fixture
-def trained(make_nlp, tmp_path):
-    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(60):
-        nlp.update(make_examples(nlp), sgd=optimizer)
+def trained(train_once, tmp_path):
+    nlp = train_once(60, masking={"@misc": "spacy_mslm.NoMasking.v1"})
     nlp.to_disk(tmp_path / "nlp")
     return nlp
 

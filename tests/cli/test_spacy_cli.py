@@ -25,6 +25,7 @@ from spacy_mslm.errors import Errors
 
 from ..commands import run_spacy
 from ..conftest import build_encoder
+from ..helpers import DEV, TRAIN, write_iob
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 NAMES = ["mslm", "mslm_paper", "vanilla", "spacy_ner"]
@@ -33,17 +34,6 @@ MASKED_VIEW = "The 'masked' view hides"
 NO_MASKS = "Nothing is learnt from masks"
 # Words that occur in the corpora only: one outside, one inside of mentions.
 MARKERS = ("qxsecretname", "qxsecretdrug")
-TRAIN = [
-    "the/O patient/O qxsecretname/O had/O acute/B-Disease renal/I-Disease failure/I-Disease ./O",
-    "aspirin/B-Chemical and/O heparin/B-Chemical were/O stopped/O on/O day/O three/O ./O",
-    "no/O history/O of/O diabetes/B-Disease mellitus/I-Disease or/O asthma/B-Disease ./O",
-    "qxsecretdrug/B-Chemical after/O cisplatin/B-Chemical ./O",
-    "follow/O up/O in/O two/O weeks/O with/O the/O same/O clinic/O ./O",
-]
-DEV = [
-    "the/O patient/O had/O asthma/B-Disease after/O aspirin/B-Chemical ./O",
-    "no/O qxsecretname/O history/O of/O acute/B-Disease renal/I-Disease failure/I-Disease ./O",
-]
 TEXT = "no history of acute renal failure or asthma after aspirin ."
 # Enough to learn the little there is to learn.
 LEARN = {
@@ -85,11 +75,6 @@ def options(overrides: dict[str, object]) -> list[str]:
         (f"--{k}", v if isinstance(v, str | Path) else json.dumps(v)) for k, v in overrides.items()
     )
     return [str(part) for pair in pairs for part in pair]
-
-
-def write_iob(path: Path, sentences: list[str]) -> None:
-    lines = (sentence.replace(" ", "\n").replace("/", "\t") + "\n" for sentence in sentences)
-    path.write_text("\n".join(lines), encoding="utf8")
 
 
 def ents(doc: Doc) -> list[tuple[str, str]]:

@@ -15,7 +15,6 @@ from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.download import fetch_set, read_table
 
 from ..commands import run_spacy
-from .test_ebm_nlp import corpus as corpus
 
 BLURB = Path(__file__).parents[3] / "shared" / "blurb"
 NAMES = ["train.tsv", "devel.tsv", "test.tsv"]
@@ -204,8 +203,8 @@ def pack(folder: Path, target: Path, root: str = "ebm_nlp_2_00") -> Path:
     return target
 
 
-def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(corpus, tmp_path):
-    archive = pack(corpus, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
+def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(ebm_nlp, tmp_path):
+    archive = pack(ebm_nlp, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
     out = tmp_path / "out"
     for was_there in (False, True):
         (fetched,) = fetch_set("ebm_nlp", out, assets=str(tmp_path / "assets"))
@@ -220,8 +219,8 @@ def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(corpus, tmp_path):
     assert conversion.statistics["documents"] == {"train": 10, "dev": 2, "test": 2}
 
 
-def test_an_archive_that_is_cut_off_does_not_count_as_fetched(corpus, tmp_path):
-    archive = pack(corpus, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
+def test_an_archive_that_is_cut_off_does_not_count_as_fetched(ebm_nlp, tmp_path):
+    archive = pack(ebm_nlp, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
     whole = archive.read_bytes()
     flipped = whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:]  # in gzip's own checksum
     for data in (whole[: len(whole) // 2], flipped, b"no archive", b""):

@@ -38,22 +38,11 @@ from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.util.files import replaced_folder
 
 from ..conftest import TEXTS, build_encoder, make_examples
-from .test_component import train
+from ..helpers import answers, train
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 SENTENCES = [text for text, _ in TEXTS]
 FILES = (ENCODER, HEADS, WEIGHTS, WORDPIECES)
-
-
-def answers(docs: Iterable[Doc]) -> list[tuple]:
-    """All that a pipe with `token_probabilities` says, to the last bit."""
-    return [
-        (
-            [(e.start, e.end, e.label_, e._.confidence) for e in doc.ents],
-            doc._.bio_probabilities.tobytes(),
-        )
-        for doc in docs
-    ]
 
 
 @pytest.fixture

@@ -109,6 +109,7 @@ def metadata(wheel: Path) -> email.message.Message:
         return email.message_from_bytes(archive.read(name))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="links to the installed packages")
 def test_a_packaged_pipeline_works_offline_and_alone(tmp_path: Path) -> None:
     model, expected = train_pipeline(tmp_path)

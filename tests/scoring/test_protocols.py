@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,30 +20,21 @@ from spacy_mslm.cli.evaluate import evaluate
 from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
 from spacy_mslm.model.architecture import document_windows, shim_of
-from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.component import MSLM, find_mslm
 from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.scoring.masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
 from spacy_mslm.types import BLM, ELM, UNMASKED
 
 from ..commands import run_spacy
-from ..conftest import TEXTS, build_encoder, make_examples
+from ..conftest import TEXTS, make_examples
 
 BOTH = JointMasking(1.0, 0.3)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Language:
+def trained(train_once: Callable[..., Language]) -> Language:
     """A pipe that finds the entities of the test texts."""
-    spacy.util.fix_random_seed(0)
-    encoder = build_encoder(tmp_path_factory.mktemp("encoder"))
-    nlp = spacy.blank("en")
-    nlp.add_pipe("mslm", config={"model": {"encoder": str(encoder), "window": 40, "context": 8}})
-    nlp.initialize(lambda: make_examples(nlp))
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(90):
-        nlp.update(make_examples(nlp), sgd=optimizer, drop=0.1)
-    return nlp
+    return train_once(90, drop=0.1)
 
 
 def mslm(nlp: Language) -> MSLM:

@@ -25,7 +25,7 @@ from spacy_mslm.text.plain_texts import read_texts
 from spacy_mslm.types import Pieces
 
 from ..commands import run_python
-from ..text.test_terminology import write_terms
+from ..helpers import write_terms
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = [

@@ -193,6 +193,7 @@ def test_several_processes_make_the_same_corpus(demo, corpus, tmp_path):
     assert digests(tmp_path / "weak") == digests(corpus)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_killed_at_any_moment_it_goes_on(demo, corpus, tmp_path, jobs):
     output = tmp_path / "weak"
