@@ -56,7 +56,7 @@ def test_parts_of_a_pipe_that_is_sure_of_nothing(train_once, docs_of, monkeypatc
         assert all(e.start >= end for e, end in zip(found.entities, ends, strict=False))
 
 
-def test_what_is_kept_of_a_document_does_not_grow_with_it(make_nlp, monkeypatch):
+def test_what_is_kept_of_a_document_does_not_grow_with_it(train_once, monkeypatch):
     nlp = trained(train_once)
     monkeypatch.setattr(prediction, "GROUP_PIECES", 60)
     kept = []

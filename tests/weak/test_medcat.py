@@ -345,7 +345,7 @@ def test_a_process_that_was_killed_is_replaced_and_the_note_retried(faulty, pack
     [
         ("kill", 60, "ended with exit code -9"),
         ("exit", 60, "ended with exit code 4"),
-        ("hang", 2, "did not answer within 2 seconds"),
+        ("hang", 5, "did not answer within 5 seconds"),
     ],
 )
 def test_a_note_that_fails_twice_is_an_error_that_names_it(
@@ -387,12 +387,12 @@ def test_what_medcat_prints_reaches_nobody(faulty, pack, capfd):
     [
         ("unloadable", r"cannot load the model pack .*pack \(ValueError: no model in here\)"),
         ("dies", "ended with exit code 3. It was loading the model"),
-        ("hangs", "did not answer within 2 seconds. It was loading the model"),
+        ("hangs", "did not answer within 5 seconds. It was loading the model"),
     ],
 )
 def test_a_pack_that_does_not_load_is_an_error(faulty, pack, fault, message):
     (pack / fault).touch()
-    annotator = MedcatAnnotator(model=str(pack), environment=str(faulty), timeout=2)
+    annotator = MedcatAnnotator(model=str(pack), environment=str(faulty), timeout=5)
     with pytest.raises(RuntimeError, match=message):
         list(annotator([make_doc("ab", "1")]))
 
