@@ -1,4 +1,4 @@
-"""Install the wheel of a pipeline into an empty folder, load it by name without network, and use it.
+"""Install the wheel of a pipeline into an empty folder, load it by name offline, and use it.
 
 python scripts/smoke_test.py packages/.../en_mslm_demo-0.1.0-py3-none-any.whl "Text." found.txt
     found.txt   the entities of the text, with labels and confidences

@@ -1,8 +1,10 @@
 """Shared parts: a tiny BERT with a real WordPiece vocabulary, built from a config, no network."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
@@ -10,6 +12,8 @@ import torch
 from spacy.language import Language
 from spacy.training import Example
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+from spacy_mslm.model.optimizer import make_adamw
 
 # The models here are so small that torch's threads mostly wait for each other: twenty updates take
 # 37 s with them and 0.7 s without on a busy machine. Commands that tests start inherit this.
@@ -129,7 +133,7 @@ def make_examples(nlp: Language) -> list[Example]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_nlp(encoder: Path) -> Callable[..., Language]:
     """An initialised pipeline with one `mslm` pipe that learns from masks by the paper's settings;
     keyword arguments are config overrides."""
@@ -144,3 +148,22 @@ def make_nlp(encoder: Path) -> Callable[..., Language]:
         return nlp
 
     return make
+
+
+@pytest.fixture(scope="session")
+def train_once(make_nlp: Callable[..., Language]) -> Callable[..., Language]:
+    """A pipeline of `make_nlp(**settings)` after some updates on the test texts. It is trained
+    once for all tests with the same settings; each call returns a copy."""
+    trained: dict[str, bytes] = {}
+
+    def train(steps: int, drop: float = 0.0, **settings: Any) -> Language:
+        key = json.dumps([steps, drop, settings], sort_keys=True)
+        if key not in trained:
+            nlp = make_nlp(**settings)
+            optimizer = make_adamw(1e-3, 1e-2)
+            for _ in range(steps):
+                nlp.update(make_examples(nlp), sgd=optimizer, drop=drop)
+            trained[key] = nlp.to_bytes()
+        return make_nlp(initialize=False, **settings).from_bytes(trained[key])
+
+    return train

@@ -16,14 +16,9 @@ from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.types import BLM, ELM
 
 from ..conftest import TEXTS, make_examples
+from ..helpers import train
 
 NO_MASKING = {"@misc": "spacy_mslm.NoMasking.v1"}
-
-
-def train(nlp: Language, steps: int = 60) -> list[dict[str, float]]:
-    optimizer = make_adamw(1e-3, 1e-2)
-    examples = make_examples(nlp)
-    return [nlp.update(examples, sgd=optimizer, drop=0.1) for _ in range(steps)]
 
 
 def gradients(nlp: Language, **kwargs: float) -> dict[str, torch.Tensor]:
@@ -224,10 +219,8 @@ def test_mask_weights_are_counted_logged_and_stored(make_nlp, caplog):
 
 
 @pytest.fixture
-def trained(make_nlp) -> Language:
-    nlp = make_nlp(token_probabilities=True)
-    train(nlp, 90)
-    return nlp
+def trained(train_once) -> Language:
+    return train_once(90, drop=0.1, token_probabilities=True)
 
 
 def test_confidence_is_tags_times_type(trained):
@@ -410,7 +403,6 @@ def test_odd_texts_can_be_trained_on(make_nlp):
     assert empty["mslm"] == 0.0
 
 
-@pytest.mark.timeout(120)
 def test_a_long_document_has_every_token_predicted(trained):
     """100,000 tokens: entities of the first and the last sentence are found alike."""
     sentence = TEXTS[0][0].split()

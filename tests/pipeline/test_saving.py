@@ -37,22 +37,11 @@ from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.util.files import replaced_folder
 
 from ..conftest import TEXTS, build_encoder, make_examples
-from .test_component import train
+from ..helpers import answers, train
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 SENTENCES = [text for text, _ in TEXTS]
 FILES = (ENCODER, HEADS, WEIGHTS, WORDPIECES)
-
-
-def answers(docs: Iterable[Doc]) -> list[tuple]:
-    """All that a pipe with `token_probabilities` says, to the last bit."""
-    return [
-        (
-            [(e.start, e.end, e.label_, e._.confidence) for e in doc.ents],
-            doc._.bio_probabilities.tobytes(),
-        )
-        for doc in docs
-    ]
 
 
 @pytest.fixture
@@ -288,7 +277,6 @@ def _save_for_ever(pipelines: list[Language], path: Path, saved: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.timeout(240)
 def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
     """kill -9 at random moments while two pipelines take turns at one path."""
     pipelines = []
@@ -318,7 +306,6 @@ def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere two renames")
-@pytest.mark.timeout(60)
 def test_replaced_folder_is_never_gone(tmp_path):
     """Not for a moment: a pipeline may be loaded at any time, by anyone."""
     path = tmp_path / "model"

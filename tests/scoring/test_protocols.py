@@ -2,9 +2,9 @@
 
 import json
 import math
-import os
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from spacy.training import Example
 
 from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
-from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.pipeline.saving import safe_save
@@ -27,25 +26,16 @@ from spacy_mslm.scoring.perplexity import document_losses, perplexities, perplex
 from spacy_mslm.tasks import calibrate, evaluate
 from spacy_mslm.types import BLM, ELM, UNMASKED
 
-from ..conftest import PAPER, TEXTS, build_encoder, make_examples
+from ..commands import run_spacy
+from ..conftest import TEXTS, make_examples
 
 BOTH = JointMasking(1.0, 0.3)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Language:
+def trained(train_once: Callable[..., Language]) -> Language:
     """A pipe that finds the entities of the test texts."""
-    spacy.util.fix_random_seed(0)
-    encoder = build_encoder(tmp_path_factory.mktemp("encoder"))
-    nlp = spacy.blank("en")
-    nlp.add_pipe(
-        "mslm", config={**PAPER, "model": {"encoder": str(encoder), "window": 40, "context": 8}}
-    )
-    nlp.initialize(lambda: make_examples(nlp))
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(90):
-        nlp.update(make_examples(nlp), sgd=optimizer, drop=0.1)
-    return nlp
+    return train_once(90, drop=0.1)
 
 
 def mslm(nlp: Language) -> MSLM:
@@ -262,15 +252,7 @@ def test_a_model_of_before_has_temperature_one(trained, tmp_path):
 # ---- the commands ----
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    settings = {"OMP_NUM_THREADS": "1", "ANSI_COLORS_DISABLED": "1", "COLUMNS": "500"}
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **settings, "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", COLUMNS="500")
 
 
 def told(result: subprocess.CompletedProcess[str]) -> str:
@@ -291,7 +273,11 @@ def data(trained, tmp_path) -> Path:
 
 
 def test_evaluate_command_on_clean_text(trained, model, data, tmp_path):
-    result = run("evaluate", model, data, "--train", data, "--output", tmp_path / "x" / "out.json")
+    result = run(
+        *("evaluate", model, data, "--train", data),
+        *("--output", tmp_path / "x" / "out.json"),
+        fresh=True,
+    )
     assert result.returncode == 0, told(result)
     report = json.loads((tmp_path / "x" / "out.json").read_text(encoding="utf8"))
     assert report["protocol"] == "clean" and report["gold_positions_visible"] is False
@@ -332,7 +318,7 @@ def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
 
 def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     weights = (model / "mslm" / "weights.safetensors").read_bytes()
-    result = run("calibrate", model, data, "--output", tmp_path / "other")
+    result = run("calibrate", model, data, "--output", tmp_path / "other", fresh=True)
     assert result.returncode == 0, told(result)
     assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
     result = run("calibrate", model, data)

@@ -17,7 +17,7 @@ from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.scoring.perplexity import perplexity
 
 from ..conftest import PAPER, make_examples
-from ..text.test_terminology import write_terms
+from ..helpers import write_terms
 
 TEXT = "the patient had asthma after aspirin qxsecret .\nno history of acute renal failure .\n"
 OPTIMIZER = {"@optimizers": "spacy_mslm.AdamW.v1", "learn_rate": 0.003, "head_learn_rate": 0.01}
