@@ -26,10 +26,9 @@ from spacy_mslm.masking.strategies import (
     SpanMasking,
     TokenMasking,
 )
-from spacy_mslm.masking.views import mask_sequence
-from spacy_mslm.model.architecture import document_windows, shim_of
+from spacy_mslm.masking.views import maskable
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.pipeline.component import find_mslm
+from spacy_mslm.pipeline.find import find_mslm
 
 from .machine import write_result
 
@@ -83,19 +82,19 @@ def _cost(nlp: spacy.Language, groups: list[list[Example]], masking: Masking) ->
     pipe = find_mslm(nlp, "benchmark")[1]
     batches = []
     for group in groups:
-        documents = shim_of(pipe.model).wordpieces([example.predicted for example in group])
+        documents = pipe.shim.wordpieces([example.predicted for example in group])
         batches.append(
             [
                 (pieces, window, align_gold(example, None))
                 for example, pieces in zip(group, documents, strict=True)
-                for window in document_windows(pipe.model, pieces)
+                for window in pipe.windows.cover(pieces)
             ]
         )
     generator = np.random.default_rng(0)
 
     def draw(batch: list) -> None:
         for pieces, window, gold in batch:
-            masking(mask_sequence(pieces, window, gold), generator)
+            masking(maskable(pieces, window, gold), generator)
 
     draw(batches[0])  # reads the vocabulary
     return _median_ms(batches, draw)

@@ -1,5 +1,5 @@
-"""Write the demo data: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology, and
-annotated notes for development and testing.
+"""Write the data of the demo: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology
+and annotated notes for development and testing.
 
     python scripts/demo_notes.py assets/demo
         notes.csv               notes, for weak supervision

@@ -18,6 +18,8 @@ from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from ..text.tokenizer import make_tokenizer
+from ..types import Mention
+from ..util.spans import drop_overlapping
 from .counts import Counts, count_docs
 from .detokenise import count_expressible
 from .formats.bioc import read_bioc
@@ -27,14 +29,8 @@ from .formats.iob import read_iob
 from .formats.jsonl import read_jsonl
 from .formats.pubtator import read_pubtator
 from .formats.records import Document, LeftOut, Sentence
-from .label_schemes import Mention
-from .readers import (
-    GoldFaults,
-    read_gold,
-    select,
-    sentences_to_doc,
-    set_mentions,
-)
+from .gold_faults import GoldFaults
+from .readers import read_gold, select, sentences_to_doc, set_mentions
 from .splits import Source
 
 SPLITS_A_TOKEN = "it splits a token"
@@ -162,27 +158,22 @@ def fit_mentions(doc: Doc, document: Document) -> list[LeftOut]:
         The mentions that are left out, including those of the reader.
     """
     left_out = list(document.left_out)
-    fitting: list[tuple[Mention, Mention]] = []  # in tokens, in characters
+    fitting: list[tuple[int, int, Mention]] = []  # tokens, and the mention in characters
     for start, end, label in dict.fromkeys(document.mentions):
         span = doc.char_span(start, end)
         if span is None:
             left_out.append(LeftOut(start, end, SPLITS_A_TOKEN))
         else:
-            fitting.append(((span.start, span.end, label), (start, end, label)))
-    kept: list[Mention] = []
-    taken: set[int] = set()
-    for mention, (start, end, _) in sorted(fitting, key=lambda pair: pair[1][0] - pair[1][1]):
-        tokens = range(mention[0], mention[1])
-        if taken.isdisjoint(tokens):
-            kept.append(mention)
-            taken.update(tokens)
-        else:
-            left_out.append(LeftOut(start, end, OVERLAPS))
+            fitting.append((span.start, span.end, Mention(start, end, label)))
+    fitting.sort(key=lambda item: item[2].start - item[2].end)
+    kept = drop_overlapping(fitting)
+    overlapping = {item[2] for item in fitting} - {item[2] for item in kept}
+    left_out += [LeftOut(mention.start, mention.end, OVERLAPS) for mention in overlapping]
     missing: set[int] = set()
     for start, end, _ in left_out:
         cover = doc.char_span(start, end, alignment_mode="expand")
         missing.update(range(cover.start, cover.end) if cover is not None else ())
-    set_mentions(doc, kept, missing)
+    set_mentions(doc, [Mention(start, end, m.label) for start, end, m in kept], missing)
     return sorted(left_out)
 
 

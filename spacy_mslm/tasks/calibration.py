@@ -9,7 +9,8 @@ import spacy
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..inference.calibration import Calibration
-from ..pipeline.component import find_mslm, run_pipes_before
+from ..pipeline.find import find_mslm, run_pipes_before
+from ..scoring.calibrate import calibrate_pipe
 from ..util.files import replaced_folder
 
 
@@ -52,7 +53,7 @@ def calibrate(
     docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
-    fit = pipe.calibrate(examples)
+    fit = calibrate_pipe(pipe, examples)
     # Only the pipe's own folder changes; the rest of the pipeline stays as it is.
     if output is None:
         with replaced_folder(path / name) as folder:

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..corpus.convert import Split, load_tokenizer, read_split
 from ..corpus.counts import make_figures
-from ..corpus.readers import duplicate_warning, listing, text_key
+from ..corpus.duplicates import duplicate_warning, text_key
 from ..corpus.splits import find_sources
+from ..errors import listing
 from ..util.files import replace_files
 from .table9 import ComparedFigure, compare, read_paper
 

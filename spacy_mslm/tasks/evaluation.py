@@ -9,7 +9,8 @@ import spacy
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..masking.strategies import JointMasking
-from ..pipeline.component import find_mslm, run_pipes_before
+from ..pipeline.find import find_mslm, run_pipes_before
+from ..scoring.masked_protocol import annotate_masked
 from ..scoring.scorer import EntityScorer
 from ..util.files import replace_file
 from .choices import Protocol
@@ -98,7 +99,7 @@ def evaluate(
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
     if protocol is Protocol.masked:
-        pipe.annotate_masked(examples, masking, seed)
+        annotate_masked(pipe, examples, masking, seed)
     scores = pipe.score(examples, masking=masking, seed=seed)
     counts = scores.pop("mslm_counts")
     if not counts["gold"]:

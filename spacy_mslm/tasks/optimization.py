@@ -11,10 +11,10 @@ from spacy.language import Language
 
 from ..corpus.readers import make_corpus
 from ..errors import Errors
-from ..model.architecture import shim_of
 from ..model.fast.onnx_encoder import OnnxEncoder
 from ..model.fast.onnx_export import export_encoder
-from ..pipeline.component import MSLM, find_mslm
+from ..pipeline.component import MSLM
+from ..pipeline.find import find_mslm
 from ..util.files import replaced_folder
 from .choices import Mode
 
@@ -64,7 +64,7 @@ def optimize(
         raise ValueError(Errors.M133.format(path=output))
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
-    shim = shim_of(pipe.model)
+    shim = pipe.shim
     if shim.is_optimised:
         raise ValueError(f"{model} has been optimised already. Give the original pipeline instead.")
     path = dev or Path(nlp.config["paths"].get("dev") or "none")

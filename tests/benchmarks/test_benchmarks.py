@@ -1,7 +1,6 @@
 """The benchmark commands run: the stored results are a table, a trained pipe is measured."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,16 +8,15 @@ import pytest
 
 from benchmarks.machine import UNKNOWN
 from benchmarks.speed import RESULTS, count_words, measure, prepare_hf, write_notes, write_sentences
-from spacy_mslm.model.optimizer import make_adamw
 
+from ..commands import run_python
 from ..conftest import TEXTS, build_encoder, make_examples
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    result = run_python("-m", "benchmarks", *arguments, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -45,11 +43,8 @@ def test_stored_results_name_their_machine(path):
 
 
 @pytest.fixture
-def trained(make_nlp, tmp_path):
-    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(60):
-        nlp.update(make_examples(nlp), sgd=optimizer)
+def trained(train_once, tmp_path):
+    nlp = train_once(60, masking={"@misc": "spacy_mslm.NoMasking.v1"})
     nlp.to_disk(tmp_path / "nlp")
     return nlp
 
@@ -85,7 +80,6 @@ def test_long_text_on_a_trained_pipe(trained, tmp_path):
     assert len(scores) == 2 and scores[0] == scores[1] == 100.0
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_systems_in_turn(trained, tmp_path):
     encoder = build_encoder(tmp_path / "encoder", max_position_embeddings=600)
     write_iob(trained, tmp_path / "data" / "test.tsv")
@@ -105,7 +99,6 @@ def test_speed_of_systems_in_turn(trained, tmp_path):
     assert all(found[kind][name] > 0 for kind in texts for name in systems)
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_training(trained, tmp_path):
     build_encoder(tmp_path / "encoders/biominilm", max_position_embeddings=300)
     write_iob(trained, tmp_path / "blurb/ncbi_disease/train.tsv")
@@ -118,7 +111,6 @@ def test_speed_of_training(trained, tmp_path):
     assert (tmp_path / "train_speed.png").stat().st_size > 5000
 
 
-@pytest.mark.timeout(200)
 def test_scale(trained, tmp_path):
     write_shared(tmp_path)
     options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--output", str(tmp_path)]

@@ -4,9 +4,9 @@ can be read without colour, and nothing in a text can break it."""
 import io
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +46,8 @@ from spacy_mslm.tasks.heatmap.reading import (
 )
 from spacy_mslm.types import B, I, O
 
-from ..conftest import TEXTS, make_examples
+from ..commands import run_spacy
+from ..conftest import PAPER, TEXTS, make_examples
 
 LINES = [
     "the patient had acute renal failure after cisplatin .",
@@ -74,7 +75,7 @@ def models(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Models:
         spacy.util.fix_random_seed(0)
         nlp = spacy.blank(lang)
         shape = {"encoder": str(encoder), "window": 40, "context": 8}
-        nlp.add_pipe("mslm", config={"model": shape})
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape})
         nlp.initialize(lambda nlp=nlp: make_examples(nlp))
         optimizer = make_adamw(1e-3, 1e-2)
         for _ in range(steps):
@@ -94,14 +95,7 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", "heatmap", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", "heatmap")
 
 
 class Page(HTMLParser):
@@ -161,7 +155,7 @@ def one_reading(words: list[str], *mentions: ShownMention, name: str = "a") -> T
 
 def test_command_draws_a_page(models: Models, texts: Path, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "out.html"
-    result = run(*models, texts, "-o", output)
+    result = run(*models, texts, "-o", output, fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "texts: 2" in " ".join(result.stdout.split())
     assert os.listdir(output.parent) == ["out.html"]

@@ -19,7 +19,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ...pipeline.component import find_mslm, run_pipes_before
+from ...pipeline.find import find_mslm, run_pipes_before
 from ...types import B, I, O, Prediction
 
 # The number of a word outside of mentions is shown only below this confidence. Most words are above
