@@ -90,6 +90,18 @@ PIECES = [
 ]
 
 
+# The paper's masking rates and losses.
+PAPER = {
+    "masking": {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.075},
+    "mask_weights": {
+        "@misc": "spacy_mslm.MaskSpecificWeights.v1",
+        "threshold": 0.5,
+        "temperature": 1.0,
+    },
+    "loss_weights": {"mlm": 1.0, "ed": 1.0, "el": 1.0},
+}
+
+
 def build_encoder(folder: Path, **config: object) -> Path:
     """A two-layer BERT with a vocabulary that spells the test texts."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,13 +135,14 @@ def make_examples(nlp: Language) -> list[Example]:
 
 @pytest.fixture(scope="session")
 def make_nlp(encoder: Path) -> Callable[..., Language]:
-    """An initialised pipeline with one `mslm` pipe; keyword arguments are config overrides."""
+    """An initialised pipeline with one `mslm` pipe that learns from masks by the paper's settings;
+    keyword arguments are config overrides."""
 
     def make(initialize: bool = True, model: dict | None = None, **config: object) -> Language:
         spacy.util.fix_random_seed(0)
         nlp = spacy.blank("en")
         shape = {"encoder": str(encoder), "window": 40, "context": 8, **(model or {})}
-        nlp.add_pipe("mslm", config={"model": shape, **config})
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape, **config})
         if initialize:
             nlp.initialize(lambda: make_examples(nlp))
         return nlp

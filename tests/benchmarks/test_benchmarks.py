@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed import count_words, measure, prepare_hf, write_notes, write_sentences
+from benchmarks.machine import UNKNOWN
+from benchmarks.speed import RESULTS, count_words, measure, prepare_hf, write_notes, write_sentences
 
 from ..commands import run_python
 from ..conftest import TEXTS, build_encoder, make_examples
@@ -32,6 +33,13 @@ def test_strategies_report_never_mixes_the_protocols():
     for table in (clean, masked):
         for strategy in ("none (vanilla)", "BLM", "SPAN", "PMI", "joint"):
             assert strategy in table
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.json*")), ids=lambda path: path.name)
+def test_stored_results_name_their_machine(path):
+    rows = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    for row in map(json.loads, rows):
+        assert row["machine"] == UNKNOWN or row["machine"]["cpu"]
 
 
 @pytest.fixture
@@ -128,7 +136,9 @@ def notes_and_terms(tmp_path):
 def test_weak_labels_on_a_few_notes(notes_and_terms, tmp_path):
     options = ["--sizes", "5,10", "--no-million", "--output", str(tmp_path / "figures.json")]
     assert "notes/s" in run("weak-labels", *notes_and_terms, *options)
-    rows = json.loads((tmp_path / "figures.json").read_text())["sizes"]
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["machine"]["cpu"] and figures["machine"]["date"]
+    rows = figures["sizes"]
     assert [row["notes"] for row in rows] == [5, 10]
     assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from spacy_mslm.cli.convert import split_warnings
-from spacy_mslm.corpus.convert import convert, fit_mentions, load_tokenizer
+from spacy_mslm.corpus.convert import fit_mentions, load_tokenizer
 from spacy_mslm.corpus.formats.records import Document, LeftOut
-from spacy_mslm.corpus.readers import make_corpus, make_iob_reader
+from spacy_mslm.corpus.readers import make_corpus
+from spacy_mslm.tasks.conversion import convert, split_warnings
 from spacy_mslm.text.sentences import sentence_starts
 
 from ..commands import run_python, run_spacy
@@ -93,7 +93,7 @@ def test_a_file_gives_what_the_reader_gives(folder, tmp_path):
     source, target = folder / "train.tsv", tmp_path / "t.spacy"
     split = convert_one(source, target, limit=2, seed=1)
     assert (split.counts.docs, set(split.counts.labels)) == (2, {"D"})
-    direct = list(make_iob_reader(source, limit=2, seed=1)(nlp))
+    direct = list(make_corpus(source, limit=2, seed=1)(nlp))
     through = list(make_corpus(target)(nlp))
     assert len(direct) == len(through) == 2
     for a, b in zip(direct, through, strict=True):
@@ -275,11 +275,11 @@ def test_files_of_every_format_give_the_same_docs(brat, tmp_path):
     assert (doc.user_data["id"], doc.text, entities(doc)) == ("2", text, [(0, 7, "C")])
     # By name, too; what it is not, it is not.
     convert(sources[1], written[0], format="jsonl")
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: not as its format"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the file does not follow its format"):
         convert(sources[1], written[0], format="pubtator")
     with pytest.raises(ValueError, match=r"Unknown format 'conll'.*auto, iob, brat"):
         convert(sources[1], written[0], format="conll")
-    with pytest.raises(ValueError, match="--n-sents concerns IOB files only"):
+    with pytest.raises(ValueError, match="--n-sents applies to IOB files only"):
         convert(sources[1], written[0], n_sents=2)
     with pytest.raises(ValueError, match="never onto itself"):
         convert(written[0], written[0])
@@ -345,10 +345,10 @@ def test_every_mention_is_kept_or_listed(data):
 def test_a_label_that_train_has_not_is_an_error(folder, tmp_path):
     (folder / "devel.txt").write_text("G\tB-C\n", encoding="utf8")
     with pytest.raises(
-        ValueError, match=r"devel\.txt has labels that train has not.*: C\. Train"
+        ValueError, match=r"devel\.txt has labels that are not in train.*: C\. Labels"
     ) as e:
         convert(folder, tmp_path / "out")
-    assert "Give them train's names" in str(e.value)
+    assert "Rename these labels" in str(e.value)
     assert not (tmp_path / "out").exists()
     # With a limit it is train that is cut short, on purpose: a warning.
     warnings = split_warnings(convert(folder, tmp_path / "out", limit=2).splits)

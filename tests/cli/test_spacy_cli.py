@@ -32,6 +32,8 @@ NAMES = ["mslm", "mslm_paper", "vanilla", "spacy_ner"]
 # Beginnings of warnings.
 MASKED_VIEW = "The 'masked' view hides"
 NO_MASKS = "Nothing is learnt from masks"
+# What only configs with masks take.
+MASKING = {"vars.masking": "${maskings.joint}", "paths.pmi": "absent.txt"}
 # Words that occur in the corpora only: one outside, one inside of mentions.
 MARKERS = ("qxsecretname", "qxsecretdrug")
 TEXT = "no history of acute renal failure or asthma after aspirin ."
@@ -101,7 +103,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 @pytest.fixture(scope="module")
 def train(work: SimpleNamespace) -> Callable[..., Run]:
     """Train a config (by name or path), once for each set of overrides. All configs get the same
-    command line."""
+    command line, but for the choice of masks."""
     done: dict[str, Run] = {}
 
     def train_once(
@@ -112,11 +114,10 @@ def train(work: SimpleNamespace) -> Callable[..., Run]:
         line = {
             **work.overrides,
             "vars.view": "clean",
-            "vars.masking": "${maskings.joint}",
             "vars.rate": 0.15,
-            "paths.pmi": "absent.txt",
             "vars.elm_rate": 0.9,
             "vars.blm_rate": 0.1,
+            **(MASKING if config not in ("vanilla", "spacy_ner") else {}),
             "system.seed": 1,
             "training.max_steps": 6,
             "training.eval_frequency": 3,

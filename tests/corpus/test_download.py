@@ -11,8 +11,8 @@ from urllib.parse import urlparse
 
 import pytest
 
-from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.download import fetch_set, read_table
+from spacy_mslm.tasks import convert
 
 from ..commands import run_spacy
 

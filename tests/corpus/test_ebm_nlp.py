@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.formats.ebm_nlp import is_ebm_nlp, read_ebm_nlp
+from spacy_mslm.tasks import convert
 
 from ..commands import run_spacy
 from ..helpers import read_docs

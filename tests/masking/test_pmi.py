@@ -15,12 +15,12 @@ from spacy_mslm.masking import pmi as pmi_module
 from spacy_mslm.masking.collocations import (
     Collocation,
     build_trie,
-    compare_with_mentions,
     find_collocations,
     read_collocations,
     write_collocations,
 )
 from spacy_mslm.masking.pmi import Level, find_vocabulary, pmi
+from spacy_mslm.tasks.pmi import compare_with_mentions
 
 from ..commands import run_spacy
 

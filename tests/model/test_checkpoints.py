@@ -22,7 +22,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.model.checkpoints import load_checkpoint, load_encoder
 from spacy_mslm.model.mlm_heads import HEADS
 from spacy_mslm.model.network import MSLMNetwork
@@ -87,7 +86,7 @@ def test_family(family, tmp_path, make_nlp):
     folder = build_checkpoint(tmp_path, family)
     nlp = make_nlp(model={"encoder": str(folder)})
     pipe: MSLM = nlp.get_pipe("mslm")
-    shim = shim_of(pipe.model)
+    shim = pipe.shim
     assert getattr(shim.network.lm.config, "reference_compile", False) is False
     assert (family in HEADS) == (family in FAMILIES)
 
@@ -208,7 +207,7 @@ def test_missing_head_is_made_and_tied(family, tmp_path, make_nlp, warnings_of):
     (warned,) = warnings_of()
     assert "no masked-LM head" in warned and str(folder) in warned
     nlp = make_nlp(model={"encoder": str(folder)})
-    network: MSLMNetwork = shim_of(nlp.get_pipe("mslm").model).network
+    network: MSLMNetwork = nlp.get_pipe("mslm").shim.network
     embeddings = network.lm.get_input_embeddings().weight
     assert network.lm.get_output_embeddings().weight.data_ptr() == embeddings.data_ptr()
     head = {n: p for n, p in network.lm.named_parameters() if not _is_base(network, n)}

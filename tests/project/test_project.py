@@ -1,9 +1,10 @@
-"""The project file: complete dependencies, assets that agree with the package's, README in step;
+"""The project file: complete dependencies, assets that agree with the package's, page in step;
 and the scripts that its commands run. The workflow `all` itself is run by `.ci/run`."""
 
 import csv
 import hashlib
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -92,6 +93,11 @@ def test_every_command_has_outputs_so_that_a_second_run_skips_it() -> None:
     assert all(command["outputs"] for command in PROJECT["commands"])
 
 
+def test_assets_are_generated() -> None:
+    written = runpy.run_path(str(ROOT / "scripts" / "project_assets.py"))["render"]()
+    assert written == (ROOT / "project.yml").read_text("utf8"), "python scripts/project_assets.py"
+
+
 def test_assets_are_those_of_fetch() -> None:
     assets = {asset["dest"]: asset for asset in PROJECT["assets"]}
     known = {
@@ -113,13 +119,14 @@ def test_checksums_of_assets() -> None:
             assert hashlib.md5(path.read_bytes()).hexdigest() == asset["checksum"], path
 
 
-def test_readme_has_what_spacy_project_document_writes(tmp_path: Path) -> None:
-    target = tmp_path / "README.md"
-    shutil.copy(ROOT / "README.md", target)
+def test_docs_have_what_spacy_project_document_writes(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "reference" / "project.md"
+    target = tmp_path / page.name
+    shutil.copy(page, target)
     project_document(ROOT, target, no_emoji=True)
     written = target.read_text("utf8")
-    assert written == (ROOT / "README.md").read_text("utf8"), (
-        "python -m spacy project document --no-emoji --output README.md"
+    assert written == page.read_text("utf8"), (
+        "python -m spacy project document --no-emoji --output docs/reference/project.md"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spacy_mslm.tasks.compare.tables import make_tables, read_results, render_markdown
+from spacy_mslm.tasks.comparison.tables import make_tables, read_results, render_markdown
 
 from ..commands import run_spacy
 

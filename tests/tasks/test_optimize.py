@@ -10,13 +10,13 @@ import pytest
 import spacy
 import torch
 
-from spacy_mslm.cli.optimize import Mode, optimize
 from spacy_mslm.model.checkpoints import load_checkpoint
 from spacy_mslm.model.fast.int8_linear import Int8Linear, replace_linear_layers
 from spacy_mslm.model.fast.onnx_encoder import OnnxEncoder
 from spacy_mslm.model.fast.onnx_export import export_encoder
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.tasks import Mode, optimize
 
 from ..checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
 from ..commands import run_python, run_spacy

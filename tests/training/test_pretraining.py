@@ -60,7 +60,7 @@ def test_blocks_hold_every_piece_once_in_order(docs: list[Pieces], length: int) 
     blocks = [packed[i] for i in range(len(packed))]
     assert [i for block in blocks for i in block.ids] == [i for doc in docs for i in doc.ids]
     words = [doc.words[t] for doc in docs for t in doc.token_of]
-    assert [b.sequence.words[t] for b in blocks for t in b.sequence.token_of] == words
+    assert [b.window.words[t] for b in blocks for t in b.window.token_of] == words
     assert all(0 < len(block.ids) <= length for block in blocks)
     assert packed.n_pieces == len(words)
 
@@ -82,9 +82,9 @@ def test_blocks_keep_sentences_and_words_whole_where_they_fit(
         assert len(set(block_of[doc.starts[token] : doc.starts[token + 1]])) <= 1
     # The words of the mention are marked, in whichever blocks they are, and no others.
     marked = [
-        block.sequence.words[token]
+        block.window.words[token]
         for block in blocks
-        for low, high in block.sequence.mentions
+        for low, high in block.window.mentions
         for token in range(low, high)
     ]
     seen = {w for w in marked if len(np.flatnonzero(doc.token_of == int(w[1:])))}
@@ -94,7 +94,7 @@ def test_blocks_keep_sentences_and_words_whole_where_they_fit(
 def test_a_block_is_masked_as_a_sentence_is() -> None:
     pieces = Pieces(np.arange(6), np.array([0, 1, 1, 2, 3, 4]), list("abcde"), np.array([0, 3]))
     packed = PackedText([(pieces, [(1, 3)])], 6)
-    kinds = JointMasking(1.0, 0.0)(packed[0].sequence, np.random.default_rng(0))
+    kinds = JointMasking(1.0, 0.0)(packed[0].window, np.random.default_rng(0))
     assert kinds.tolist() == [0, 2, 2, 2, 0, 0]
 
 
@@ -272,7 +272,7 @@ def test_another_pretraining_is_not_taken_for_this_one(tmp_path: Path, text: Pat
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("precious")
     refused = run(tmp_path / "mine", text, "--force")
-    assert refused.returncode == 1 and "is not the folder of a pretraining" in refused.stdout
+    assert refused.returncode == 1 and "was not made by this step" in refused.stdout
     assert (tmp_path / "mine" / "notes").read_text() == "precious"
 
 

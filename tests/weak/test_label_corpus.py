@@ -12,13 +12,15 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
+from spacy.cli._util import parse_config_overrides
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_mslm.cli.weak import read_settings
-from spacy_mslm.corpus.convert import convert
+from spacy_mslm.tasks import convert
+from spacy_mslm.tasks.configs import read_config
 from spacy_mslm.weak.annotators.pipeline import PipelineAnnotator
 from spacy_mslm.weak.annotators.regex import RegexAnnotator
 from spacy_mslm.weak.clusters import UMLS_TYPES, Clusters
@@ -55,6 +57,10 @@ def overrides(demo: Path, output: Path, **others: object) -> list[str]:
         **others,
     }
     return [text for name, value in values.items() for text in (f"--{name}", str(value))]
+
+
+def read_settings(arguments: list[str]) -> dict[str, Any]:
+    return read_config(CONFIG, parse_config_overrides(arguments), block="labelling")["labelling"]
 
 
 def start(demo: Path, output: Path, *arguments: str, **others: object) -> subprocess.Popen:
@@ -173,7 +179,7 @@ def test_another_corpus_is_refused_and_replaced_by_force(demo, corpus, tmp_path)
     output = tmp_path / "weak"
     shutil.copytree(corpus, output)
     code, told = run(demo, output, **{"vars.seed": 1})
-    assert code == 1 and "other notes, terminologies or settings" in " ".join(told.split())
+    assert code == 1 and "other settings or other input files" in " ".join(told.split())
     assert digests(output) == digests(corpus)
     code, told = run(demo, output, "--force", **{"vars.seed": 1, "vars.sample": 30})
     assert code == 0, told
@@ -238,7 +244,7 @@ def test_what_was_begun_when_a_run_was_killed_is_no_obstacle(demo, corpus, tmp_p
     output = tmp_path / "weak"
     output.mkdir()
     (output / ".weak.json.abc").write_text("{")
-    settings, _ = read_settings(CONFIG, overrides(demo, output))
+    settings = read_settings(overrides(demo, output))
     label_notes(settings, output)
     (output / "train" / ".00001.spacy.xyz").write_bytes(b"half")
     (output / "done" / "00001.json").unlink()
@@ -272,7 +278,7 @@ class Fussy:
 
 
 def test_a_note_that_an_annotator_cannot_read_is_left_out_alone(demo, tmp_path):
-    settings, _ = read_settings(CONFIG, overrides(demo, tmp_path))
+    settings = read_settings(overrides(demo, tmp_path))
     labeller = make_labeller(settings)
     labeller.annotators = {"fussy": Fussy("SECRET")}
     texts = ["Fever again.", "Fever SECRET.", "Cough again."]
@@ -284,7 +290,7 @@ def test_a_note_that_an_annotator_cannot_read_is_left_out_alone(demo, tmp_path):
 
 
 def test_an_annotator_that_always_fails_stops_the_work(demo, tmp_path):
-    settings, _ = read_settings(CONFIG, overrides(demo, tmp_path))
+    settings = read_settings(overrides(demo, tmp_path))
     settings["annotators"] = {"broken": {"@misc": "test_weak.Broken.v1"}}
     spacy.registry.misc("test_weak.Broken.v1")(lambda: Fussy(""))
     with pytest.raises(ValueError, match=r"All 20 notes .* the note 1 with RuntimeError"):
@@ -296,7 +302,7 @@ def test_a_note_of_two_million_characters(demo, tmp_path):
     text = "He has asthma and fever, [**Fever Clinic**]. " * 45_000
     (tmp_path / "notes.jsonl").write_text(json.dumps({"id": "long", "text": text}) + "\n")
     notes = {"paths.notes": tmp_path / "notes.jsonl"}
-    settings, _ = read_settings(CONFIG, overrides(demo, tmp_path, **notes))
+    settings = read_settings(overrides(demo, tmp_path, **notes))
     stats = label_notes(settings, tmp_path / "weak")
     assert sum(split["mentions"] for split in stats["splits"].values()) == 90_000
     left_out = stats["annotators"]["terminology"]["left_out"]
@@ -411,7 +417,7 @@ def test_labels_are_scored_against_gold(demo, tmp_path):
     )
     DocBin(docs=[doc]).to_disk(tmp_path / "gold.spacy")
     paths = {f"paths.{name}": tmp_path / f"{name}.tsv" for name in ("terms", "patterns")}
-    settings, _ = read_settings(CONFIG, overrides(demo, tmp_path, **paths))
+    settings = read_settings(overrides(demo, tmp_path, **paths))
     scores = score_labels(settings, tmp_path / "gold.spacy")
     told = {name: (s["all"].precision, s["all"].recall) for name, s in scores.items()}
     third = pytest.approx(1 / 3)
