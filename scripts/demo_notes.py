@@ -11,8 +11,8 @@ annotated notes to choose and to score by.
 A seeded generator over our own word lists: nothing here is anybody's data. The notes have sections,
 abbreviations, negations, doses, typing errors, marks of de-identification, and words that are the
 names of terms elsewhere ("ST depression"). Some terms are not in the terminology: a list of names
-cannot find them. It shows that everything works, not how well: for figures on real text see the
-README.
+cannot find them. It shows that everything works, not how well: for figures on real text see
+docs/results.
 """
 
 import csv
