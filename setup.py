@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 ENTRY_POINTS = {
-    "spacy_factories": ["mslm = spacy_mslm.pipeline.component:make_mslm"],
+    "spacy_factories": ["mslm = spacy_mslm.pipeline.factory:make_mslm"],
     "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1"],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",
@@ -73,6 +73,8 @@ EXTRAS = {
     "project": ["build", "matplotlib>=3.8"],
     "ray": ["ray>=2.30"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
+    # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
+    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
 }
 EXTRAS["dev"] = [
     "accelerate>=0.26",  # the Trainer of transformers, a peer of `python -m benchmarks train`

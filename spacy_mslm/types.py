@@ -86,7 +86,7 @@ class Window(NamedTuple):
 
 
 @dataclass
-class Sequence:
+class MaskableWindow:
     """One window as a masking strategy sees it."""
 
     token_of: np.ndarray  # (pieces,) token index of each piece, non-decreasing
