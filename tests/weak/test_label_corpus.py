@@ -393,9 +393,9 @@ def test_the_clusters_are_those_of_table_12():
     [
         ("Disease:\n  T047: x\n  T006: y\n", r"line 3: UMLS has no semantic type T006\b"),
         ("A:\n  T047: x\nB:\n  T047: x\n", r"line 4: the semantic type T047 is in the cluster A"),
-        ("A: [T047]\n", "is no file of clusters"),
-        ("A: {\n", "is no file of clusters"),
-        ("", "is no file of clusters"),
+        ("A: [T047]\n", "is not a file of clusters"),
+        ("A: {\n", "is not a file of clusters"),
+        ("", "is not a file of clusters"),
     ],
 )
 def test_broken_clusters(tmp_path, text, message):
