@@ -59,7 +59,7 @@ def show_evaluation(evaluation: "Evaluation") -> None:
     msg.divider(f"Protocol: {evaluation['protocol']} text")
     if evaluation["gold_positions_visible"]:
         msg.warn(
-            "Gold mentions were masked before tagging, as in the paper, so the model can see where "
+            "Gold mentions were masked before tagging, as in the paper, so the model sees where "
             "they are. These scores do not apply to new text; use them to reproduce the paper."
         )
     attr = next(key for key in scores if key.endswith("_per_type")).removesuffix("_per_type")

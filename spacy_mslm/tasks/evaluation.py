@@ -9,6 +9,7 @@ import spacy
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..masking.strategies import JointMasking
+from ..pipeline.component import MSLM
 from ..pipeline.find import find_mslm, run_pipes_before
 from ..scoring.masked_protocol import annotate_masked
 from ..scoring.scorer import EntityScorer
@@ -80,40 +81,32 @@ def evaluate(
         )
     nlp = spacy.load(model)
     name, pipe = find_mslm(nlp, model)
-    if train is not None and not train.exists():
-        raise ValueError(Errors.M106.format(path=train))
-    configured = pipe.scorer if isinstance(pipe.scorer, EntityScorer) else EntityScorer()
-    if train is not None or configured.spans_key != pipe.spans_key:
-        sample = (str(train), 0, None) if train is not None else configured.sample
-        configured = EntityScorer(pipe.spans_key, *sample)
-    pipe.scorer = configured
+    pipe.scorer = scorer = _make_scorer(pipe, train)
     pipe.score_perplexity = True
     pipe.score_masked = False  # an evaluation has one protocol
     masking = JointMasking(elm, blm)
     examples = list(make_corpus(data_path)(nlp))
     texts = (example.predicted for example in examples)
-    if protocol is Protocol.clean:
-        docs = list(nlp.pipe(texts))
-    else:
-        docs = run_pipes_before(nlp, name, texts)
+    masked = protocol is Protocol.masked
+    docs = run_pipes_before(nlp, name, texts) if masked else list(nlp.pipe(texts))
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
-    if protocol is Protocol.masked:
+    if masked:
         annotate_masked(pipe, examples, masking, seed)
     scores = pipe.score(examples, masking=masking, seed=seed)
     counts = scores.pop("mslm_counts")
     if not counts["gold"]:
         raise ValueError(
-            f"{data_path} has no gold mentions, so there is nothing to score. Give text that is "
+            f"{data_path} holds no gold mention, so there is nothing to score. Give text that is "
             "annotated like the pipeline's training data."
         )
     evaluation: Evaluation = {
         "protocol": protocol.value,
-        "gold_positions_visible": protocol is Protocol.masked,
+        "gold_positions_visible": masked,
         "model": f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}",
         "path": model,
         "data": str(data_path),
-        "train": dict(zip(("path", "limit", "seed"), configured.sample, strict=True)),
+        "train": dict(zip(("path", "limit", "seed"), scorer.sample, strict=True)),
         "elm_rate": elm,
         "blm_rate": blm,
         "seed": seed,
@@ -125,3 +118,14 @@ def evaluate(
         output.parent.mkdir(parents=True, exist_ok=True)
         replace_file(output, (json.dumps(evaluation, indent=2) + "\n").encode("utf8"))
     return evaluation
+
+
+def _make_scorer(pipe: MSLM, train: Path | None) -> EntityScorer:
+    """Return the scorer of a pipe, for its span group and with another training set if given."""
+    if train is not None and not train.exists():
+        raise ValueError(Errors.M106.format(path=train))
+    scorer = pipe.scorer if isinstance(pipe.scorer, EntityScorer) else EntityScorer()
+    if train is None and scorer.spans_key == pipe.spans_key:
+        return scorer
+    sample = scorer.sample if train is None else (str(train), 0, None)
+    return EntityScorer(pipe.spans_key, *sample)
