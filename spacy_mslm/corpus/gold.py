@@ -4,6 +4,7 @@ Missing annotation is treated as in spaCy: no tag, no loss. A mention that the t
 is missing, too, and is listed as unaligned: no mention is dropped silently.
 """
 
+import logging
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,6 +12,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
+
+logger = logging.getLogger("spacy_mslm")
 
 
 def align_gold(example: Example, spans_key: str | None) -> Gold:
@@ -84,3 +87,24 @@ def _tag(tags: np.ndarray, mentions: Iterable[Mention]) -> None:
 def document_name(doc: Doc, index: int) -> str:
     """Return the name of a document for messages: its id, or else its index in the stream."""
     return str(doc.user_data.get("id", f"#{index}"))
+
+
+class UnalignedLog:
+    """Logs each gold mention that cannot be aligned once: document, offsets and reason, no text."""
+
+    def __init__(self) -> None:
+        self._logged: set[int] = set()
+
+    def __call__(self, example: Example, index: int, gold: Gold) -> None:
+        """Log the unaligned mentions of an example.
+
+        index: The example's place in the stream, which names a document that has no id.
+        """
+        for start, end, reason in gold.unaligned:
+            key = hash((example.reference.text, start, end))
+            if key not in self._logged:
+                self._logged.add(key)
+                logger.warning(
+                    f"Gold mention left out: document {document_name(example.reference, index)}, "
+                    f"characters {start}:{end}: {reason}. Its tokens are treated as not annotated."
+                )

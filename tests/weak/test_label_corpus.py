@@ -225,6 +225,7 @@ def workers_of(pid: int) -> list[int]:
     return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 def test_a_worker_that_is_killed_is_replaced(demo, corpus, tmp_path):
     process = start(demo, tmp_path / "weak", "--jobs", "2")

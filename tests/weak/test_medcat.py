@@ -458,6 +458,7 @@ def test_a_folder_of_others_is_left_alone(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_an_installation_that_fails_leaves_no_environment_that_is_taken_for_one(
     tmp_path, monkeypatch
 ):
@@ -540,6 +541,7 @@ def annotator(medcat: Path, real_pack: Path) -> MedcatAnnotator:
     return MedcatAnnotator(model=str(real_pack), environment=str(medcat))
 
 
+@pytest.mark.slow
 def test_medcat_finds_our_terms(annotator, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     docs = [make_doc(NOTE, "1"), make_doc("", "2"), make_doc("Well.\n\nKidney  failure?", "3")]
@@ -550,6 +552,7 @@ def test_medcat_finds_our_terms(annotator, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []  # it leaves nothing behind
 
 
+@pytest.mark.slow
 @posix
 def test_medcat_that_is_killed_is_started_again(annotator):
     docs = [make_doc(NOTE, str(number)) for number in range(3)]
@@ -562,6 +565,7 @@ def test_medcat_that_is_killed_is_started_again(annotator):
     assert annotator._source._process is not process
 
 
+@pytest.mark.slow
 def test_what_medcat_exports_is_what_it_finds(medcat, real_pack, tmp_path, annotator):
     texts = [("1", NOTE), ("2", ""), ("3", "No asthma.")]
     pack = MedcatAnnotator(model=str(real_pack), environment=str(medcat))._source.pack
@@ -572,12 +576,14 @@ def test_what_medcat_exports_is_what_it_finds(medcat, real_pack, tmp_path, annot
     assert [len(concepts) for concepts in exported] == [4, 0, 1]
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_no_pack_is_an_error(medcat, tmp_path):
     annotator = MedcatAnnotator(model=str(tmp_path), environment=str(medcat))
     with pytest.raises(RuntimeError, match="MedCAT cannot load the model pack"):
         list(annotator([make_doc(NOTE, "1")]))
 
 
+@pytest.mark.slow
 def test_an_environment_that_is_ready_stays(medcat):
     done = json.loads((medcat / MARKER).read_text())
     before = (medcat / MARKER).stat().st_mtime_ns
