@@ -8,10 +8,10 @@ from pathlib import Path
 from spacy.tokens import Doc, DocBin
 from srsly.msgpack._packer import Packer
 
+from ..corpus.formats.records import SPLITS
 from ..text.sentences import sentence_docs
 from ..util.files import replace_file
 
-SPLITS = ("train", "dev", "test")
 # DocBin packs user data with srsly, which searches all installed packages for plug-ins each time.
 # At 1.4 ms per sentence, this would be most of the run time of labelling.
 _PACKER = Packer(use_bin_type=True)

@@ -1,4 +1,4 @@
-"""Files of clinical notes, which of their records are read, and the documents made of them."""
+"""Reading and selection of clinical notes, and the documents made of them."""
 
 import csv
 import gzip
