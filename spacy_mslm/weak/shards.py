@@ -21,7 +21,8 @@ ATTRIBUTES = ("SPACY", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID")
 def split_of(patient: str, seed: int, dev: float, test: float) -> str:
     """Return the split of a patient: train, dev or test. It does not depend on the other patients.
 
-    dev, test: Shares of the patients in these splits.
+    dev: Share of the patients in the development set.
+    test: Share of the patients in the test set.
     """
     digest = hashlib.blake2b(f"{seed}:{patient}".encode(), digest_size=8).digest()
     drawn = int.from_bytes(digest, "big") / 2**64
