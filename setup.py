@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 ENTRY_POINTS = {
-    "spacy_factories": ["mslm = spacy_mslm.pipeline.component:make_mslm"],
+    "spacy_factories": ["mslm = spacy_mslm.pipeline.factory:make_mslm"],
     "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1"],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",
@@ -36,7 +36,6 @@ ENTRY_POINTS = {
     ],
     "spacy_scorers": ["spacy_mslm.entity_scorer.v1 = spacy_mslm.scoring.scorer:make_entity_scorer"],
     "spacy_readers": [
-        "spacy_mslm.iob_reader.v1 = spacy_mslm.corpus.readers:make_iob_reader",
         "spacy_mslm.Corpus.v1 = spacy_mslm.corpus.readers:make_corpus",
         "spacy_mslm.WeakCorpus.v1 = spacy_mslm.corpus.weak_corpus:WeakCorpus",
     ],
@@ -44,7 +43,7 @@ ENTRY_POINTS = {
     "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.training.logger:console_logger"],
     "spacy_callbacks": [
         "spacy_mslm.safe_save.v1 = spacy_mslm.pipeline.saving:make_safe_save",
-        "spacy_mslm.report_duplicates.v1 = spacy_mslm.corpus.readers:make_duplicate_report",
+        "spacy_mslm.report_duplicates.v1 = spacy_mslm.corpus.duplicates:make_duplicate_report",
     ],
     "spacy_cli": ["mslm = spacy_mslm.cli:mslm_cli"],
     "thinc_optimizers": ["spacy_mslm.AdamW.v1 = spacy_mslm.model.optimizer:make_adamw"],

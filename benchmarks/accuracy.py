@@ -35,6 +35,7 @@ from spacy_mslm.training.adaptation import RECORD
 from spacy_mslm.util.files import replace_file
 
 from .accuracy_report import accuracy_report
+from .machine import describe_machine
 from .reference import CONFIGS, SPLITS
 
 ROOT = Path(__file__).parents[1]
@@ -231,6 +232,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
         # Of training, and of the adaptation that it starts from, whichever trial made that.
         "cpu_seconds": round(cpu_seconds - adapts * adaptation),
         "adaptation_cpu_seconds": adaptation,
+        "machine": describe_machine(),
         "counts": pack(counts),
     }
 

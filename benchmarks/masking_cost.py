@@ -1,6 +1,5 @@
 """What drawing the masks of a batch costs, as a share of the training step that it is for."""
 
-import json
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -27,10 +26,11 @@ from spacy_mslm.masking.strategies import (
     SpanMasking,
     TokenMasking,
 )
-from spacy_mslm.masking.views import mask_sequence
-from spacy_mslm.model.architecture import document_windows, shim_of
+from spacy_mslm.masking.views import maskable
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.pipeline.component import find_mslm
+from spacy_mslm.pipeline.find import find_mslm
+
+from .machine import write_result
 
 RESULTS = Path(__file__).parent / "results" / "masking_cost.json"
 BATCH = 16
@@ -62,7 +62,7 @@ def masking_cost(
         }
         costs = {name: _cost(nlp, groups, masking) for name, masking in strategies.items()}
     found = {"step_ms": step, "masking_ms": costs, "batch": BATCH, "batches": len(groups)}
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write_result(RESULTS, found)
     rows = [(name, f"{ms:.2f}", f"{ms / step:.2%}") for name, ms in costs.items()]
     header = ("strategy", "ms a batch", "of a step")
     msg.info(f"Training step: {step:.0f} ms ({BATCH} texts, median of {len(groups)})")
@@ -82,19 +82,19 @@ def _cost(nlp: spacy.Language, groups: list[list[Example]], masking: Masking) ->
     pipe = find_mslm(nlp, "benchmark")[1]
     batches = []
     for group in groups:
-        documents = shim_of(pipe.model).wordpieces([example.predicted for example in group])
+        documents = pipe.shim.wordpieces([example.predicted for example in group])
         batches.append(
             [
                 (pieces, window, align_gold(example, None))
                 for example, pieces in zip(group, documents, strict=True)
-                for window in document_windows(pipe.model, pieces)
+                for window in pipe.windows.cover(pieces)
             ]
         )
     generator = np.random.default_rng(0)
 
     def draw(batch: list) -> None:
         for pieces, window, gold in batch:
-            masking(mask_sequence(pieces, window, gold), generator)
+            masking(maskable(pieces, window, gold), generator)
 
     draw(batches[0])  # reads the vocabulary
     return _median_ms(batches, draw)

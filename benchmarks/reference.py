@@ -17,6 +17,8 @@ import spacy
 import typer
 from wasabi import msg
 
+from .machine import load_machine, save_machine, write_rows
+
 CONFIGS = Path(__file__).parents[1] / "configs"
 RESULTS = Path(__file__).parent / "results" / "reference.jsonl"
 # The masked LM beside tagging, as in the paper; mslm.cfg has it in a stage before.
@@ -87,6 +89,7 @@ def train(
             stderr=subprocess.STDOUT,
             check=True,
         )
+    save_machine(folder)
 
 
 def score_run(folder: Path, test: Path) -> None:
@@ -110,8 +113,9 @@ def report(
             config, view, dataset, seed = path.parent.name.rsplit("-", 3)
             scores = json.loads(path.read_text())
             kept = {k: scores[k] for k in ("ents_p", "ents_r", "ents_f", "mslm_type_acc")}
-            rows.append({"config": config, "view": view, "set": dataset, "seed": seed, **kept})
-        RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            run = {"config": config, "view": view, "set": dataset, "seed": seed}
+            rows.append({**run, "machine": load_machine(path.parent), **kept})
+        write_rows(RESULTS, rows)
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for line in RESULTS.read_text().splitlines():
         row = json.loads(line)

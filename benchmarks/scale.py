@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from .machine import describe_machine
+from .machine import write_result
 from .speed import RESULTS, ROOT
 from .systems import Worker
 
@@ -58,9 +58,7 @@ def scale(
         if axis != "processes":  # the others' memory is not seen from here
             row["mb"] = statistics.median(run["mb"] for run in runs)
         rows.append(row)
-    record = {"machine": describe_machine(), "rounds": rounds, "rows": rows}
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "scale.json").write_text(json.dumps(record, indent=2) + "\n")
+    record = write_result(results / "scale.json", {"rounds": rounds, "rows": rows})
     draw_scale(record, results / "scale.png")
     labels = {
         "words": "documents of {:,} words",

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from .machine import describe_machine
+from .machine import write_result
 from .reference import SPLITS, train
 from .systems import Worker
 
@@ -78,14 +78,8 @@ def speed(
     }
     found = measure(systems, texts, rounds)
     load = measure_loading(ours, encoder, 4 * rounds)  # it is short, and noisy
-    record = {
-        "machine": describe_machine(),
-        "rounds": rounds,
-        "words_per_second": found,
-        "load_seconds": load,
-    }
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "speed.json").write_text(json.dumps(record, indent=2) + "\n")
+    figures = {"rounds": rounds, "words_per_second": found, "load_seconds": load}
+    record = write_result(results / "speed.json", figures)
     draw_speed(record, results / "speed.png")
     for kind, rates in found.items():
         msg.divider(kind)
@@ -182,7 +176,7 @@ def prepare_spacy(config: str, data: Path, encoder: str, folder: Path) -> Path:
 
 
 def prepare_optimised(model: str, mode: str, data: Path, folder: Path) -> Path:
-    from spacy_mslm.cli.optimize import Mode, optimize
+    from spacy_mslm.tasks import Mode, optimize
 
     if not folder.exists():
         before, after = optimize(model, folder, Mode(mode), data / SPLITS["dev"], 100.0, False)

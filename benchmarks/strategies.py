@@ -8,15 +8,17 @@ text. A run has a folder of its own, and what is there already is not done again
 import json
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from wasabi import msg
 
+from .machine import load_machine, write_rows
 from .reference import SPLITS, train
 
 RESULTS = Path(__file__).parent / "results" / "strategies.jsonl"
 DATASET = "ncbi_disease"
+PROTOCOLS = ("clean", "masked")
 # Names of the configs' maskings, by the view that they are trained in.
 STRATEGIES = (
     ("none", "clean"),
@@ -54,22 +56,12 @@ def strategies(
     seeds: Annotated[int, typer.Option(help="Seeds of each strategy")] = 2,
 ) -> None:
     """Train, calibrate and score every row of the table, and store the results."""
-    from spacy_mslm.cli.calibrate import calibrate
-    from spacy_mslm.cli.evaluate import Protocol, evaluate, write_report
-    from spacy_mslm.cli.pmi import build_vocabulary
+    from spacy_mslm.tasks import Protocol, build_pmi_vocabulary, calibrate, evaluate
 
     data = blurb / DATASET
     vocabulary = output / "pmi.txt"
     if not vocabulary.exists():
-        build_vocabulary(
-            data / SPLITS["train"],
-            vocabulary,
-            min_count=5,
-            min_chars=2,
-            stop_words=True,
-            lang="en",
-            keep_mentions=False,
-        )
+        build_pmi_vocabulary(data / SPLITS["train"], vocabulary)
     for seed in range(seeds):
         for masking, view in STRATEGIES:
             folder = output / f"{masking}-{view}-s{seed}"
@@ -91,8 +83,8 @@ def strategies(
             for protocol in Protocol:
                 report = folder / f"{protocol.value}.json"
                 if not report.exists():
-                    found = evaluate(str(model), data / SPLITS["test"], protocol=protocol)
-                    write_report(report, found)
+                    data_path = data / SPLITS["test"]
+                    evaluate(str(model), data_path, protocol=protocol, output=report)
             msg.good(folder.name)
     store(output)
     strategies_report()
@@ -101,19 +93,21 @@ def strategies(
 def store(output: Path) -> None:
     """Collect the reports of all runs next to this script."""
     rows = []
-    for path in sorted(output.glob("*-s*/*.json")):
+    paths = [output.glob(f"*-s*/{protocol}.json") for protocol in PROTOCOLS]
+    for path in sorted(path for found in paths for path in found):
         masking, view, seed = path.parent.name.split("-")
         report = json.loads(path.read_text())
         kept = {column.score: report["scores"][column.score] for column in COLUMNS}
-        run = {"masking": masking, "view": view, "seed": int(seed[1:])}
-        rows.append({**run, "protocol": report["protocol"], **kept})
-    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        run: dict[str, Any] = {"masking": masking, "view": view, "seed": int(seed[1:])}
+        run |= {"protocol": report["protocol"], "machine": load_machine(path.parent)}
+        rows.append({**run, **kept})
+    write_rows(RESULTS, rows)
 
 
 def strategies_report() -> None:
     """Print the stored table, a protocol at a time."""
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    for protocol in ("clean", "masked"):
+    for protocol in PROTOCOLS:
         msg.divider(f"Protocol: {protocol} text")
         table = []
         for masking, view in STRATEGIES:

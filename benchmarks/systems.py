@@ -111,19 +111,18 @@ def bare_encoder(model: str, budget: int = 4096) -> Answer:
     import spacy
     import torch
 
-    from spacy_mslm.model.architecture import document_windows, shim_of
     from spacy_mslm.pieces.collate import pad_ids
-    from spacy_mslm.pipeline.component import find_mslm
+    from spacy_mslm.pipeline.find import find_mslm
 
     nlp = spacy.load(model)
-    net = find_mslm(nlp, model)[1].model
-    wordpieces, network = shim_of(net).wordpieces, shim_of(net).network
+    pipe = find_mslm(nlp, model)[1]
+    wordpieces, network = pipe.shim.wordpieces, pipe.shim.network
 
     def batches(texts: list[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         rows = [
             pieces.ids[window.own_start : window.own_end]
             for pieces in wordpieces([nlp.make_doc(text) for text in texts])
-            for window in document_windows(net, pieces)
+            for window in pipe.windows.cover(pieces)
         ]
         rows.sort(key=len)
         found: list[list[np.ndarray]] = [[]]

@@ -1,6 +1,5 @@
 """Seconds of an update: ours in every view, and the peers', on the same sentences and encoder."""
 
-import json
 import statistics
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from .machine import describe_machine
+from .machine import write_result
 from .reference import SPLITS
 from .speed import RESULTS, ROOT
 from .systems import Worker
@@ -68,9 +67,8 @@ def train_speed(
         }
         for name, times in seconds.items()
     }
-    record = {"machine": describe_machine(), "rounds": rounds, "updates": updates, "rows": rows}
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "train_speed.json").write_text(json.dumps(record, indent=2) + "\n")
+    figures: dict[str, Any] = {"rounds": rounds, "updates": updates, "rows": rows}
+    record = write_result(results / "train_speed.json", figures)
     draw_training(record, results / "train_speed.png")
     table = [
         (

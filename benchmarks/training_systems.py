@@ -22,22 +22,27 @@ from benchmarks.systems import answer_requests
 from spacy_mslm.corpus.formats.iob import read_iob
 from spacy_mslm.corpus.formats.records import Sentence
 from spacy_mslm.corpus.readers import make_corpus
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pieces.collate import batch_rows
-from spacy_mslm.pipeline.component import MSLM, find_mslm
+from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.training.losses import Terms
 
 BATCH = 16
 LABELS = ["O", "B-Disease", "I-Disease"]
 PAPER_LENGTH = 256
+# The paper's masks and losses, whatever the defaults of the pipe.
+PAPER = {
+    "masking": {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.075},
+    "loss_weights": {"mlm": 1.0, "ed": 1.0, "el": 1.0},
+}
 Request = dict[str, Any]
 
 
 def ours(train: str, encoder: str, **config: Any) -> Callable[[Request], dict[str, float]]:
     """Updates of an `mslm` pipe; `data` is the share that is not the encoder's and the heads'."""
     nlp = spacy.blank("en")
-    nlp.add_pipe("mslm", config={"model": {"encoder": encoder}, **config})
+    nlp.add_pipe("mslm", config={**PAPER, "model": {"encoder": encoder}, **config})
     examples = list(make_corpus(train, seed=0)(nlp))
     nlp.initialize(lambda: examples[:500])
     optimizer = make_adamw(1e-4, 5e-4)
@@ -60,7 +65,7 @@ def ours(train: str, encoder: str, **config: Any) -> Callable[[Request], dict[st
 def _prepare(pipe: MSLM, batch: list[Example]) -> None:
     """All that an update does before the encoder."""
     rows = list(pipe._training_rows(batch, Terms(1.0, 1.0, 1.0), np.random.default_rng(0)))
-    list(batch_rows(rows, pipe.batch_pieces, shim_of(pipe.model).wordpieces))
+    list(batch_rows(rows, pipe.batch_pieces, pipe.shim.wordpieces))
 
 
 def spacy_ner(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:

@@ -16,10 +16,12 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from spacy_mslm.cli.weak import read_settings
+from spacy_mslm.tasks.configs import read_config
 from spacy_mslm.text.terminology import read_terms
 from spacy_mslm.weak.medcat_setup import OFFLINE, environment_python
 from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
+
+from .machine import write_result
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "weak_annotators.json"
@@ -69,7 +71,7 @@ def weak_annotators(
         }
         for source, found in scores.items()
     }
-    output.write_text(json.dumps(told, indent=2) + "\n")
+    write_result(output, {"scores": told})
     labels = list(told[VOTE])
     rows = [
         (source, *(" / ".join(map(str, found.get(label, ()))) for label in labels))
@@ -85,8 +87,8 @@ def _settings(folder: Path) -> dict[str, Any]:
         "patterns": folder / "patterns.tsv",
         "clusters": ROOT / "assets" / "semantic_types.yml",
     }
-    overrides = [text for key, path in paths.items() for text in (f"--paths.{key}", str(path))]
-    return read_settings(ROOT / "configs" / "weak.cfg", overrides)[0]
+    overrides = {f"paths.{key}": str(path) for key, path in paths.items()}
+    return read_config(ROOT / "configs" / "weak.cfg", overrides, block="labelling")["labelling"]
 
 
 def write_knowledge_base(folder: Path) -> str:

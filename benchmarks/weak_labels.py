@@ -17,6 +17,8 @@ import typer
 from spacy.tokens import DocBin
 from wasabi import msg
 
+from .machine import write_result
+
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 # Our labels for the types of the shared terms.
@@ -54,7 +56,7 @@ def weak_labels(
             shutil.rmtree(folder / str(size))
         loading = _load_million(folder, terms) if million else {}
     result = {"jobs": jobs, "start_seconds": start, "sizes": rows, "million_terms": loading}
-    output.write_text(json.dumps(result, indent=2) + "\n")
+    write_result(output, result)
     names = ("notes", "seconds", "cpu_seconds", "notes_per_second", "peak_mb")
     header = ("notes", "seconds", "CPU", "notes/s after the start", "peak MB")
     table = [[row[name] for name in names] for row in rows]
@@ -81,7 +83,7 @@ def weak_kills(
             row = _killed(command, folder / "killed", _digests(expected), kills, seconds)
             rows.append({"jobs": jobs, "notes": size, **row})
         result = {"each_note_once": _has_each_note_once(expected, size), "runs": rows}
-    output.write_text(json.dumps(result, indent=2) + "\n")
+    write_result(output, result)
     msg.text(str(result))
 
 

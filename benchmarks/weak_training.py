@@ -15,8 +15,10 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
-from spacy_mslm.cli.weak import read_settings
-from spacy_mslm.weak.scoring import ALL, VOTE, score_labels
+from spacy_mslm.tasks import score_labels
+from spacy_mslm.weak.scoring import ALL, VOTE
+
+from .machine import describe_machine, load_machine, save_machine, write_rows
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "weak.cfg"
@@ -59,26 +61,28 @@ def weak_training(
     """Label the demo's notes, train on them in each way, write and print EM and F1."""
     folder = folder.resolve()
     settings = _prepare(folder)
-    labels = score_labels(read_settings(CONFIG, settings)[0], folder / "truth.spacy")[VOTE][ALL]
+    labels = score_labels(CONFIG, folder / "truth.spacy", settings)[VOTE][ALL]
     told = {"p": labels.precision, "em": labels.recall, "f": labels.fscore}
-    rows: list[dict[str, Any]] = [{"arm": "the labels themselves", "truth": told}]
+    first = {"arm": "the labels themselves", "machine": describe_machine(), "truth": told}
+    rows: list[dict[str, Any]] = [first]
     for seed in range(seeds):
         rows += [{"arm": arm, "seed": seed, **_train(folder, arm, seed)} for arm in ARMS]
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(results, rows)
     _show(rows)
 
 
-def _prepare(folder: Path) -> list[str]:
-    """Notes, weak labels and an encoder; returns the settings of labelling."""
+def _prepare(folder: Path) -> dict[str, str]:
+    """Make notes, weak labels and an encoder; return the settings of labelling."""
     notes = folder / "notes"
-    settings = [
-        *("--paths.terms", str(notes / "terms.tsv")),
-        *("--paths.patterns", str(notes / "patterns.tsv")),
-        *("--paths.clusters", str(ROOT / "assets" / "semantic_types.yml")),
-    ]
+    settings = {
+        "paths.terms": str(notes / "terms.tsv"),
+        "paths.patterns": str(notes / "patterns.tsv"),
+        "paths.clusters": str(ROOT / "assets" / "semantic_types.yml"),
+    }
     if not (folder / "encoder").exists():
         _python("scripts/demo_notes.py", str(notes))
-        label = ["weak", "label", str(CONFIG), *settings]
+        options = [text for key, value in settings.items() for text in (f"--{key}", value)]
+        label = ["weak", "label", str(CONFIG), *options]
         _mslm(*label, "--paths.notes", str(notes / "notes.csv"), "--paths.output", f"{folder}/weak")
         # All of them for testing.
         held_out = ["--labelling.dev", "0", "--labelling.test", "1"]
@@ -102,9 +106,11 @@ def _train(folder: Path, arm: str, seed: int) -> dict[str, Any]:
         output = ["--output", str(run)]
         command = ["train", f"configs/{config}.cfg", *output, *corpora, *model, *TRAINING, *extra]
         _python("-m", "spacy", *command)
+        save_machine(run)
     # The learn rate has come down to 0: nothing is chosen.
     sets = {"weak": folder / "held_out" / "test", "truth": folder / "truth.spacy"}
-    return {name: _scores(run / "model-last", path) for name, path in sets.items()}
+    scores = {name: _scores(run / "model-last", path) for name, path in sets.items()}
+    return {"machine": load_machine(run), **scores}
 
 
 def _scores(model: Path, data: Path) -> dict[str, float]:

@@ -1,18 +1,18 @@
-"""Write the demo's data: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology, and
-annotated notes to choose and to score by.
+"""Write the data of the demo: clinical notes in the schema of MIMIC's NOTEEVENTS, a terminology
+and annotated notes for development and testing.
 
     python scripts/demo_notes.py assets/demo
         notes.csv               notes, for weak supervision
-        truth.jsonl             the same notes with the entities that are really in them
-        terms.tsv, patterns.tsv a terminology that knows most of their terms, and patterns
+        truth.jsonl             the same notes with their true entities
+        terms.tsv, patterns.tsv a terminology that has most of their terms, and patterns
         text.jsonl              more notes, without labels
-        dev.jsonl, test.jsonl   notes with the entities at their offsets
+        dev.jsonl, test.jsonl   notes with their entities
 
-A seeded generator over our own word lists: nothing here is anybody's data. The notes have sections,
-abbreviations, negations, doses, typing errors, marks of de-identification, and words that are the
-names of terms elsewhere ("ST depression"). Some terms are not in the terminology: a list of names
-cannot find them. It shows that everything works, not how well: for figures on real text see
-docs/results.
+The notes are generated at random (with a fixed seed) from our own word lists and contain no data of
+any person. They have sections, abbreviations, negations, doses, typing errors, marks of
+de-identification, and words that are terms in other contexts ("ST depression"). Some terms are not
+in the terminology, so a list of names cannot find them. The demo shows that everything works, not
+how well; see the README for results on real text.
 """
 
 import csv
@@ -38,7 +38,7 @@ WORDS = {
     "stems": ["amoxi", "flucon", "meto", "ator", "cef", "riva", "dapa", "tace", "losa"],
     "endings": ["cillin", "azole", "prolol", "vastatin", "roxaban", "gliflozin", "prazole"],
 }
-# So many of the last of each list are held out of the terminology.
+# The last words of each list, this many, are not in the terminology.
 HELD_OUT = {"sites": 1, "heads": 1, "plain": 1, "short": 1, "symptoms": 2, "stems": 2}
 KNOWN = {name: words[: len(words) - HELD_OUT.get(name, 0)] for name, words in WORDS.items()}
 SECTIONS = {
@@ -137,7 +137,7 @@ def sentence(rng: random.Random, words: Words, template: str) -> Note:
 
 
 def misspell(rng: random.Random, text: str) -> str:
-    """Swap two letters inside of a word, now and then."""
+    """Swap two letters inside of a word, at random."""
 
     def swap(match: re.Match) -> str:
         word = match[0]
@@ -173,7 +173,7 @@ def terms() -> list[tuple[str, str]]:
 
 
 def notes_csv(notes: list[Note], rng: random.Random) -> str:
-    """Two of them are no notes: one is marked as an error, one is empty."""
+    """Return the notes as CSV, with two more records: one is marked as an error, one is empty."""
     file = io.StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(COLUMNS)

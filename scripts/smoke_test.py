@@ -1,4 +1,4 @@
-"""Install a pipeline's wheel into an empty folder, load it by its name without a network, use it.
+"""Install the wheel of a pipeline into an empty folder, load it by name offline, and use it.
 
 python scripts/smoke_test.py packages/.../en_mslm_demo-0.1.0-py3-none-any.whl "Text." found.txt
     found.txt   the entities of the text, with labels and confidences
@@ -17,7 +17,7 @@ from spacy_mslm.util.files import replace_file
 
 def main(wheel: Path, text: str, target: Path) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
-    import spacy  # the hub's switch is read on import
+    import spacy  # after the variable is set: it is read on import
 
     with tempfile.TemporaryDirectory() as folder:
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
@@ -29,7 +29,7 @@ def main(wheel: Path, text: str, target: Path) -> None:
             msg.fail(f"{name} was loaded from {nlp.path}, not from the wheel", exits=1)
         ents = [(e.text, e.label_, f"{e._.confidence:.2f}") for e in nlp(text).ents]
     if not ents:
-        msg.fail(f"{name} has found nothing in the text of the smoke test", exits=1)
+        msg.fail(f"{name} found no entity in the text of the smoke test", exits=1)
     msg.good(f"{name} {nlp.meta['version']}, installed and loaded offline")
     lines = [f"{mention:<30} {label:<10} {confidence}" for mention, label, confidence in ents]
     print("\n".join(lines))

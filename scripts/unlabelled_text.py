@@ -1,9 +1,9 @@
-"""Gather sentences of IOB files as text without labels, a line each.
+"""Write the sentences of IOB files as text without labels, one per line.
 
 python scripts/unlabelled_text.py corpus/bc2gm corpus/bc2gm/text.txt assets/jnlpba/train.tsv ...
 
-What is in dev or test of the corpus, however it is tokenised there, is left out: several corpora
-annotate the same abstracts.
+Sentences of the corpus' dev and test sets are left out, even if they are tokenized differently:
+several corpora annotate the same abstracts.
 """
 
 import sys

@@ -8,6 +8,16 @@ Codes: M0xx model and training, M1xx data files and commands, M2xx tokenizer and
 supervision.
 """
 
+from collections.abc import Sequence
+
+MAX_LISTED = 10
+
+
+def listing(names: Sequence[object]) -> str:
+    """Join the first ten names for a message, and say how many more there are."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(map(str, names[:MAX_LISTED])) + (f" and {more} more" if more > 0 else "")
+
 
 class _WithCodes(type):
     """Puts the code in front of each message, as spaCy does: `[M021] The mslm model ...`."""
@@ -48,21 +58,17 @@ class Errors(metaclass=_WithCodes):
         "the file again with 'python -m spacy mslm pmi'."
     )
     M133 = "{path} exists already. Give another --output, or --force to replace it."
-    M152 = "{path}, line {line}: the compressed file is cut off or damaged here. Copy it again."
+    M152 = "{path}, line {line}: the compressed file is truncated or damaged here. Copy it again."
     M153 = "{path}, line {line}: a JSON record with a `text` is expected here."
-    M158 = "{path} holds no document. Check that it is whole, and the right one."
+    M158 = "{path} holds no document. Check that it is the right one, and complete."
     M160 = (
-        "{path}, line {line}: the mention from {start} to {end} is not in the text, which has "
-        "{length} characters: it must hold at least one character of it. Correct the offsets; they "
-        "count characters, not bytes, from 0, and the end is exclusive."
-    )
-    M163 = (
-        "{path}, line {line}: not as its format has it: {rule}. The file may be cut off or damaged "
-        "here: restore it, or correct the line."
+        "{path}, line {line}: the mention from {start} to {end} is empty, or reaches out of the "
+        "text, which has {length} characters. Correct the offsets; they count characters, not "
+        "bytes, from 0, and the end is exclusive."
     )
     M164 = (
-        "{path}, line {line}: the document {id} is there already, at line {other}. Remove one of "
-        "them, or give it an id of its own."
+        "{path}, line {line}: the document {id} occurs already on line {other}. Remove one of "
+        "them, or give it another id."
     )
     M165 = "{path} is missing, which {other} needs. Restore it, or remove {other}."
 
@@ -78,21 +84,20 @@ class Errors(metaclass=_WithCodes):
 
     # ---- weak supervision ----
     M310 = (
-        "{path} is no file of clusters, which has labels, and below each of them semantic types "
+        "{path} is not a file of clusters, which has labels, and below each label semantic types "
         "with their names: see assets/semantic_types.yml."
     )
 
     # ---- scispaCy and MedCAT ----
     M330 = (
-        "The MedCAT annotator takes either a model pack and the environment that runs it (model, "
-        "environment), or annotations that MedCAT has exported (export): {problem}."
+        "The MedCAT annotator needs either a model pack and the environment that runs it (model, "
+        "environment), or annotations that MedCAT exported (export): {problem}."
     )
     M335 = (
-        "{path} holds no annotations as MedCAT exports them ({problem}). Give an export of "
-        "MedCATtrainer, or the entities that cat.get_entities_multi_texts gives, by note id, as "
-        "JSON."
+        "{path} is not an export of MedCAT ({problem}). Give an export of MedCATtrainer, or the "
+        "output of cat.get_entities_multi_texts, by note id, as JSON."
     )
     M337 = (
-        "{path}: the text of document {id} is not that of the note of this id, so that offsets do "
+        "{path}: the text of document {id} differs from the note with this id, so its offsets do "
         "not fit. Annotate the notes as they are read here, or correct the ids."
     )

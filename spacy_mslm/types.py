@@ -52,7 +52,7 @@ class Pieces:
 
 
 class Mention(NamedTuple):
-    """A gold entity: tokens `start:end`, and its label."""
+    """A labelled span of tokens `start:end`, or of characters where a text is not tokenised yet."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class Window(NamedTuple):
 
 
 @dataclass
-class Sequence:
+class MaskableWindow:
     """One window as a masking strategy sees it."""
 
     token_of: np.ndarray  # (pieces,) token index of each piece, non-decreasing

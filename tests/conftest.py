@@ -1,8 +1,10 @@
 """Shared parts: a tiny BERT with a real WordPiece vocabulary, built from a config, no network."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
@@ -10,6 +12,8 @@ import torch
 from spacy.language import Language
 from spacy.training import Example
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+from spacy_mslm.model.optimizer import make_adamw
 
 # The models here are so small that torch's threads mostly wait for each other: twenty updates take
 # 37 s with them and 0.7 s without on a busy machine. Commands that tests start inherit this.
@@ -86,6 +90,18 @@ PIECES = [
 ]
 
 
+# The paper's masking rates and losses.
+PAPER = {
+    "masking": {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.075},
+    "mask_weights": {
+        "@misc": "spacy_mslm.MaskSpecificWeights.v1",
+        "threshold": 0.5,
+        "temperature": 1.0,
+    },
+    "loss_weights": {"mlm": 1.0, "ed": 1.0, "el": 1.0},
+}
+
+
 def build_encoder(folder: Path, **config: object) -> Path:
     """A two-layer BERT with a vocabulary that spells the test texts."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,17 +133,37 @@ def make_examples(nlp: Language) -> list[Example]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_nlp(encoder: Path) -> Callable[..., Language]:
-    """An initialised pipeline with one `mslm` pipe; keyword arguments are config overrides."""
+    """An initialised pipeline with one `mslm` pipe that learns from masks by the paper's settings;
+    keyword arguments are config overrides."""
 
     def make(initialize: bool = True, model: dict | None = None, **config: object) -> Language:
         spacy.util.fix_random_seed(0)
         nlp = spacy.blank("en")
         shape = {"encoder": str(encoder), "window": 40, "context": 8, **(model or {})}
-        nlp.add_pipe("mslm", config={"model": shape, **config})
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape, **config})
         if initialize:
             nlp.initialize(lambda: make_examples(nlp))
         return nlp
 
     return make
+
+
+@pytest.fixture(scope="session")
+def train_once(make_nlp: Callable[..., Language]) -> Callable[..., Language]:
+    """A pipeline of `make_nlp(**settings)` after some updates on the test texts. It is trained
+    once for all tests with the same settings; each call returns a copy."""
+    trained: dict[str, bytes] = {}
+
+    def train(steps: int, drop: float = 0.0, **settings: Any) -> Language:
+        key = json.dumps([steps, drop, settings], sort_keys=True)
+        if key not in trained:
+            nlp = make_nlp(**settings)
+            optimizer = make_adamw(1e-3, 1e-2)
+            for _ in range(steps):
+                nlp.update(make_examples(nlp), sgd=optimizer, drop=drop)
+            trained[key] = nlp.to_bytes()
+        return make_nlp(initialize=False, **settings).from_bytes(trained[key])
+
+    return train

@@ -3,7 +3,6 @@ what installing it asks for."""
 
 import ast
 import string
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from packaging.requirements import Requirement
 from spacy.language import Language
 
 from spacy_mslm import errors
+
+from .commands import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "spacy_mslm"
@@ -190,9 +191,8 @@ def test_the_command_line_starts_without_anything_heavy() -> None:
         "import sys, spacy.cli; before = set(sys.modules); import spacy_mslm.cli; "
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    result = run_python("-c", code, fresh=True)
+    result.check_returncode()
     new = set(result.stdout.split())
     assert "spacy_mslm" in new
     assert not new & {"torch", "transformers", "tokenizers", "matplotlib", "ray"}

@@ -1,86 +1,45 @@
-"""`python -m spacy mslm calibrate`: confidences that mean probabilities."""
+"""`python -m spacy mslm calibrate`: calibrate the confidences of a pipeline."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from spacy.cli._util import setup_gpu
+from wasabi import msg
 
-from ..errors import Errors
-
-if TYPE_CHECKING:
-    from ..inference.calibration import Calibration
+from .common import GpuId, Model, command, mslm_cli, show_table
 
 
+@command(mslm_cli, "calibrate", failure="The calibration failed; nothing was changed")
 def calibrate_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Pipeline: folder or package")],
+    model: Model,
     dev_path: Annotated[
         Path,
         typer.Argument(
-            metavar="DEV", help="Annotated text that was not trained on: .spacy, folder or IOB file"
+            metavar="DEV",
+            help="Annotated text that was not used for training: .spacy file, folder or IOB file",
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for the result; else it goes into MODEL"),
+        typer.Option("--output", "-o", help="Output folder [default: change MODEL in place]"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUTPUT if it is there")] = False,
-    use_gpu: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1 for the CPU")] = -1,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUTPUT if it exists")] = False,
+    use_gpu: GpuId = -1,
 ) -> None:
-    """Fit the temperature of a pipeline's confidences on a development set, and save it.
+    """Fit the temperature of a pipeline's confidences on a development set and save it.
 
     Entities stay the same; `span._.confidence` becomes the probability that a mention is right.
     """
-    from spacy.cli._util import setup_gpu
-    from wasabi import msg
+    from ..tasks import calibrate
 
-    try:
-        setup_gpu(use_gpu, silent=True)
-        fit, path = calibrate(model, dev_path, output, force)
-    except (ValueError, OSError) as err:
-        msg.fail("The calibration failed; nothing was changed", str(err), exits=1)
+    setup_gpu(use_gpu, silent=True)
+    fit, path = calibrate(model, dev_path, output, force)
     rows = [
         ("temperature", f"{fit.temperature:.3f}"),
         ("predicted mentions", f"{fit.mentions:,}"),
         ("ECE on DEV before", f"{100 * fit.error_before:.2f}"),
         ("ECE on DEV after", f"{100 * fit.error_after:.2f}"),
     ]
-    msg.table(rows, aligns=("l", "r"))
-    msg.good(f"Saved: {path}")
-
-
-def calibrate(
-    model: str, dev_path: Path, output: Path | None, force: bool = False
-) -> "tuple[Calibration, Path]":
-    """Fit and save; returns the fit, and where the pipeline went."""
-    import shutil
-
-    import spacy
-
-    from ..corpus.readers import make_corpus
-    from ..pipeline.component import find_mslm, run_pipes_before
-    from ..util.files import replaced_folder
-
-    path = output or Path(model)
-    if output is None and not path.is_dir():
-        raise ValueError(
-            f"{model} is no folder, so that the result cannot be saved in its place. Say where "
-            "to save it (--output FOLDER)."
-        )
-    if output is not None and output.exists() and not force:
-        raise ValueError(Errors.M133.format(path=output))
-    nlp = spacy.load(model)
-    name, pipe = find_mslm(nlp, model)
-    examples = list(make_corpus(dev_path)(nlp))
-    docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
-    for example, doc in zip(examples, docs, strict=True):
-        example.predicted = doc
-    fit = pipe.calibrate(examples)
-    # Only the pipe's own folder changes: whatever else is in the pipeline's stays as it is.
-    if output is None:
-        with replaced_folder(path / name) as folder:
-            pipe.to_disk(folder)
-    else:
-        with replaced_folder(path) as folder:
-            shutil.copytree(nlp.path, folder, dirs_exist_ok=True)
-            pipe.to_disk(folder / name)
-    return fit, path
+    show_table(rows)
+    msg.good(f"Saved pipeline to {path}")

@@ -1,11 +1,15 @@
-"""`python -m spacy mslm fetch`: public corpora, verified, from the network or a local folder."""
+"""`python -m spacy mslm fetch`: download public corpora and verify them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
+
+from .common import EXPECTED_ERRORS, command, mslm_cli
 
 
+@command(mslm_cli, "fetch", failure="The corpora were not downloaded")
 def fetch_cli(
     name: Annotated[
         str,
@@ -15,39 +19,40 @@ def fetch_cli(
         ),
     ],
     output_path: Annotated[
-        Path, typer.Argument(metavar="OUTPUT", help="Folder, for NAME/{train,devel,test}.tsv in it")
+        Path,
+        typer.Argument(metavar="OUTPUT", help="Output folder; files go to OUTPUT/NAME"),
     ],
     assets: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR_OR_URL", help="Take the files from DIR/NAME/ or URL/NAME/ instead"
+            metavar="DIR_OR_URL", help="Local folder or mirror with the files as NAME/FILE"
         ),
     ] = None,
 ) -> None:
-    """Fetch corpora from their public homes, or from a local folder, and verify their checksums.
+    """Download public corpora, or copy them from a local folder, and verify their checksums.
 
-    Files that are there already and sound are not fetched again. With 'all', sets that cannot be
-    had do not keep the others from being fetched; the exit code tells.
+    Files that are up to date are skipped. With 'all', a corpus that fails does not stop the others;
+    the exit code is 1 if any failed.
     """
-    from wasabi import msg
-
-    from ..corpus.download import fetch_set, read_table
+    from ..corpus.download import read_table
+    from ..tasks import fetch_set
 
     table = read_table()
     failed = False
     for set_name in table if name == "all" else [name]:
         try:
-            for fetched in fetch_set(set_name, output_path, assets=assets, table=table):
-                msg.good(f"{'There already' if fetched.was_there else 'Fetched'}: {fetched.path}")
-                if not fetched.verified:
-                    msg.warn(
-                        f"{fetched.path} was not verified, as no checksum of it is known. Its "
-                        f"SHA-256 is {fetched.sha256}: compare it with that of someone you "
-                        "trust."
-                    )
-            msg.text(f"{set_name}, licence: {table[set_name]['licence']}")
-        except (ValueError, OSError) as err:
+            fetched_files = fetch_set(set_name, output_path, assets=assets)
+        except EXPECTED_ERRORS as err:
             msg.fail(f"{set_name} was not fetched", str(err))
             failed = True
+            continue
+        for fetched in fetched_files:
+            msg.good(f"{'Up to date' if fetched.was_there else 'Fetched'}: {fetched.path}")
+            if not fetched.verified:
+                msg.warn(
+                    f"{fetched.path} was not verified, because its checksum is not known. Its "
+                    f"SHA-256 is {fetched.sha256}: compare it with a source you trust."
+                )
+        msg.text(f"{set_name}, licence: {table[set_name]['licence']}")
     if failed:
         raise typer.Exit(1)

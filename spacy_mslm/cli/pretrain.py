@@ -1,63 +1,43 @@
-"""`python -m spacy mslm pretrain`: plain text -> an encoder."""
+"""`python -m spacy mslm pretrain`: train an encoder on plain text."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from spacy.cli._util import setup_gpu
+from wasabi import msg
+
+from .common import GpuId, command, config_overrides, mslm_cli, show_table
 
 
+@command(mslm_cli, "pretrain", failure="Pretraining failed", overrides=True)
 def pretrain_cli(
     ctx: typer.Context,
     config_path: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="Config with a [pretraining] block")
+        Path, typer.Argument(metavar="CONFIG", help="Config file with a [pretraining] block")
     ],
     output_path: Annotated[
-        Path, typer.Argument(metavar="OUTPUT", help="Folder of the encoder, and of checkpoints")
+        Path, typer.Argument(metavar="OUTPUT", help="Output folder for encoder and checkpoints")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Start anew where OUTPUT has another pretraining in it")
+        bool,
+        typer.Option("--force", help="Start from scratch if OUTPUT holds another pretraining"),
     ] = False,
-    use_gpu: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1 for the CPU")] = -1,
+    use_gpu: GpuId = -1,
 ) -> None:
-    """Train an encoder's masked LM on plain text, from nothing or on from a checkpoint.
+    """Train the masked LM of an encoder on plain text, from scratch or from a checkpoint.
 
-    OUTPUT becomes a Hugging Face checkpoint. A run that was stopped goes on from its last one when
-    the command is given again. Settings of CONFIG are changed as with `spacy train`:
-    --paths.text notes.txt --vars.size small.
+    OUTPUT becomes a Hugging Face checkpoint. An interrupted run continues when the command is
+    repeated. To override settings of CONFIG, use options as in `spacy train`: --paths.text
+    notes.txt --vars.size small.
     """
-    from spacy.cli._util import parse_config_overrides, setup_gpu
-    from wasabi import msg
+    from ..tasks import pretrain
 
-    overrides = parse_config_overrides(ctx.args)
-    try:
-        setup_gpu(use_gpu, silent=True)
-        record = run(config_path, output_path, overrides, force)
-    except (ValueError, OSError) as err:
-        msg.fail("Pretraining has stopped", str(err), exits=1)
-    rows = [
-        (row["step"], f"{row['loss']:.3f}", _rounded(row["ppl"]), row["pieces_per_second"])
-        for row in record["history"]
-    ]
-    header = ("step", "loss", "held-out perplexity", "pieces/s")
-    msg.table(rows, header=header, divider=True, aligns=("r",) * 4)
-    msg.good(f"Written: {output_path}")
-
-
-def run(config_path: Path, output_path: Path, overrides: dict[str, Any], force: bool) -> dict:
-    """Read the config, train, and return the record of it."""
-    from spacy.util import load_config, registry
-
-    from ..training.pretraining import pretrain
-
-    config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
-    if "pretraining" not in config:
-        raise ValueError(
-            f"{config_path} has no [pretraining] block. Start from configs/pretrain.cfg."
-        )
-    settings = config["pretraining"]
-    pretraining = registry.resolve({"pretraining": settings})["pretraining"]
-    return pretrain(pretraining, output_path, settings, force)
-
-
-def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    setup_gpu(use_gpu, silent=True)
+    result = pretrain(config_path, output_path, config_overrides(ctx), force=force)
+    rows = []
+    for row in result.record["history"]:
+        perplexity = "-" if row["ppl"] is None else f"{row['ppl']:.1f}"
+        rows.append((row["step"], f"{row['loss']:.3f}", perplexity, row["pieces_per_second"]))
+    show_table(rows, ("step", "loss", "held-out perplexity", "pieces/s"), left=0)
+    msg.good(f"Saved encoder to {output_path}")

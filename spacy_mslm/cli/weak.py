@@ -1,160 +1,121 @@
-"""`python -m spacy mslm weak`: notes -> a weakly labelled corpus, and a look at how good it is."""
+"""`python -m spacy mslm weak`: label clinical notes automatically, and check the labels."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from wasabi import msg
 
-weak_app = typer.Typer(name="weak", help="Weak supervision of clinical notes", no_args_is_help=True)
-OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+from .common import command, config_overrides, show_table, weak_cli
+
+if TYPE_CHECKING:
+    from ..weak.review import Review
+
+ConfigPath = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="Config file with a [labelling] block")
+]
 
 
-@weak_app.command("label", context_settings=OVERRIDES)
+@command(weak_cli, "label", failure="The notes were not labelled", overrides=True)
 def label_cli(
     ctx: typer.Context,
-    config_path: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="Config with a [labelling] block")
-    ],
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes")] = 1,
+    config_path: ConfigPath,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes")] = 1,
     force: Annotated[
-        bool, typer.Option("--force", help="Begin anew where the output has another corpus in it")
+        bool,
+        typer.Option("--force", help="Start from scratch if the output holds another corpus"),
     ] = False,
 ) -> None:
-    """Label notes and write a corpus: train, dev and test, split by patient, a sentence a document.
+    """Label notes and write a corpus with train, dev and test splits by patient.
 
-    Settings of CONFIG are changed as with `spacy train`: --paths.notes NOTEEVENTS.csv.gz
-    --paths.output corpus/mimic. A run that was stopped goes on when the command is given again.
+    Each document of the corpus is one sentence. To override settings of CONFIG, use options as in
+    `spacy train`: --paths.notes NOTEEVENTS.csv.gz --paths.output corpus/mimic. An interrupted run
+    continues when the command is repeated.
     """
-    from wasabi import msg
+    from ..tasks import label
 
-    from ..weak.label_corpus import label_notes
-
-    try:
-        settings, output = read_settings(config_path, ctx.args)
-        if output is None:
-            raise ValueError("There is no folder for the corpus. Give --paths.output.")
-        stats = label_notes(settings, Path(output), jobs, force)
-    except (ValueError, OSError, ImportError) as err:
-        msg.fail("The notes could not be labelled", str(err), exits=1)
-    show_statistics(stats)
-    msg.good(f"Written: {output}")
+    corpus = label(config_path, config_overrides(ctx), jobs=jobs, force=force)
+    show_statistics(corpus.statistics)
+    msg.good(f"Saved corpus to {corpus.path}")
 
 
-@weak_app.command("score", context_settings=OVERRIDES)
+@command(weak_cli, "score", failure="The labels were not scored", overrides=True)
 def score_cli(
     ctx: typer.Context,
-    config_path: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="Config with a [labelling] block")
-    ],
+    config_path: ConfigPath,
     gold_path: Annotated[
         Path, typer.Argument(metavar="GOLD", help="Annotated notes: .spacy file or folder of them")
     ],
 ) -> None:
-    """Score each annotator of CONFIG, and their vote, against annotated notes."""
-    from wasabi import msg
+    """Score each annotator of CONFIG, and their vote, on annotated notes."""
+    from ..tasks import score_labels
+    from ..weak.scoring import ALL
 
-    from ..weak.scoring import ALL, score_labels
-
-    try:
-        scores = score_labels(read_settings(config_path, ctx.args)[0], gold_path)
-    except (ValueError, OSError, ImportError) as err:
-        msg.fail("The labels could not be scored", str(err), exits=1)
     rows = []
-    for source, found in scores.items():
+    for source, found in score_labels(config_path, gold_path, config_overrides(ctx)).items():
         for label in sorted(found, key=lambda name: (name != ALL, name)):
             score = found[label]
             cells = (f"{100 * x:.1f}" for x in (score.precision, score.recall, score.fscore))
             rows.append((source if label == ALL else "", label, *cells))
-    msg.table(
-        rows, header=("annotator", "label", "P", "R", "F"), divider=True, aligns=tuple("llrrr")
-    )
+    show_table(rows, ("annotator", "label", "P", "R", "F"), left=2)
 
 
-@weak_app.command("review")
+@command(weak_cli, "review", failure="The review failed")
 def review_cli(
     corpus_path: Annotated[
         Path, typer.Argument(metavar="CORPUS", help=".spacy file, or folder of them")
     ],
     sample_path: Annotated[
-        Path, typer.Argument(metavar="SAMPLE", help=".jsonl file with the sentences to look at")
+        Path, typer.Argument(metavar="SAMPLE", help=".jsonl file with the sentences to review")
     ],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Sentences")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the draw")] = 0,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of sentences")] = 100,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample")] = 0,
     reviewed: Annotated[
-        Path | None, typer.Option(help="SAMPLE as it came back from Prodigy or doccano")
+        Path | None, typer.Option(help="SAMPLE as exported from Prodigy or doccano")
     ] = None,
 ) -> None:
-    """Write a random sample of labelled sentences for Prodigy or doccano; with --reviewed, tell how
-    many of its labels are right."""
-    from wasabi import msg
+    """Write a random sample of labelled sentences for Prodigy or doccano. With --reviewed, report
+    how many of its labels are right."""
+    from ..tasks import export_review, read_review
 
-    from ..weak.review import export_review, read_review
-
-    try:
-        if reviewed is None:
-            n = export_review(corpus_path, sample_path, number, seed)
-            msg.good(f"Written: {sample_path}, {n} sentences (text of notes: keep it safe)")
-            return
-        review = read_review(sample_path, reviewed)
-    except (ValueError, OSError) as err:
-        msg.fail("The review failed", str(err), exits=1)
-    rows = []
-    for label, precision in {"all": review.overall, **review.labels}.items():
-        low, high = precision.interval or (0.0, 1.0)
-        value = "-" if precision.value is None else f"{100 * precision.value:.1f}"
-        interval = f"{100 * low:.1f} to {100 * high:.1f}"
-        rows.append((label, precision.right, precision.total, value, interval))
-    header = ("label", "right", "of", "precision", "95 %")
-    msg.table(rows, header=header, divider=True, aligns=("l", "r", "r", "r", "r"))
-    told = f"{review.sentences} sentences ({review.ignored} more were ignored)"
-    msg.info(f"{told}, {review.added} mentions added by the reviewer")
-    for fate, ids in (("did not come back", review.missing), ("are unknown", review.unknown)):
-        if ids:
-            msg.warn(f"{len(ids)} sentences {fate}: {', '.join(ids[:10])}")
+    if reviewed is None:
+        n = export_review(corpus_path, sample_path, number, seed)
+        msg.good(f"Saved {n} sentences to {sample_path} (text of notes: keep it safe)")
+    else:
+        show_review(read_review(sample_path, reviewed))
 
 
-@weak_app.command("medcat-setup")
+@command(weak_cli, "medcat-setup", failure="The environment was not created")
 def medcat_setup_cli(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the environment")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of the virtual environment")
+    ],
 ) -> None:
-    """Make a virtual environment with MedCAT for spacy_mslm.medcat.v1: it cannot share ours."""
-    from wasabi import msg
+    """Create a virtual environment with MedCAT for spacy_mslm.medcat.v1.
 
+    MedCAT cannot be installed in the environment of spacy-mslm.
+    """
     from ..weak.medcat_setup import MEDCAT_VERSION, setup_medcat
 
     msg.info(f"Installing MedCAT {MEDCAT_VERSION}, which takes a minute or two")
     try:
         setup_medcat(folder)
-    except (ValueError, OSError, RuntimeError) as err:
-        msg.fail("The environment could not be made", str(err), exits=1)
-    msg.good(f"Ready: {folder}")
-
-
-def read_settings(config_path: Path, arguments: list[str]) -> tuple[dict[str, Any], str | None]:
-    """The [labelling] block of a config with overrides, and the folder for the corpus."""
-    from spacy.cli._util import parse_config_overrides
-    from spacy.util import load_config
-
-    overrides = parse_config_overrides(arguments)
-    config = load_config(config_path, overrides=overrides, interpolate=False).interpolate()
-    if "labelling" not in config:
-        raise ValueError(f"{config_path} has no [labelling] block. Start from configs/weak.cfg.")
-    return config["labelling"], config.get("paths", {}).get("output")
+    except RuntimeError as err:
+        raise OSError(str(err)) from err
+    msg.good(f"Created environment {folder}")
 
 
 def show_statistics(stats: dict[str, Any]) -> None:
-    from wasabi import msg
-
+    """Print the statistics of a weakly labelled corpus."""
     names = (
         *("notes", "sentences", "mentions"),
         *("sentence_length", "mentions_per_sentence", "mention_length"),
     )
     rows = [
-        (split, *("-" if told[name] is None else told[name] for name in names))
-        for split, told in stats["splits"].items()
+        (split, *("-" if figures[name] is None else figures[name] for name in names))
+        for split, figures in stats["splits"].items()
     ]
-    header = ("split", *(name.replace("_", " ") for name in names))
-    msg.table(rows, header=header, divider=True, aligns=("l", *"r" * len(names)))
+    show_table(rows, ("split", *(name.replace("_", " ") for name in names)))
     notes = stats["notes"]
     for reason, n in notes["left_out"].items():
         ids = ", ".join(notes["unusable"].get(reason, ()))
@@ -164,3 +125,19 @@ def show_statistics(stats: dict[str, Any]) -> None:
     if notes["failed"]:
         ids = ", ".join(note for note, _ in notes["failed_ids"])
         msg.warn(f"{notes['failed']} notes could not be labelled and are not in the corpus: {ids}")
+
+
+def show_review(review: "Review") -> None:
+    """Print the precision of reviewed labels with its confidence interval."""
+    rows = []
+    for label, precision in {"all": review.overall, **review.labels}.items():
+        low, high = precision.interval or (0.0, 1.0)
+        value = "-" if precision.value is None else f"{100 * precision.value:.1f}"
+        interval = f"{100 * low:.1f} to {100 * high:.1f}"
+        rows.append((label, precision.right, precision.total, value, interval))
+    show_table(rows, ("label", "right", "of", "precision", "95 %"))
+    sentences = f"{review.sentences} sentences ({review.ignored} more were ignored)"
+    msg.info(f"{sentences}, {review.added} mentions added by the reviewer")
+    for fate, ids in (("did not come back", review.missing), ("are unknown", review.unknown)):
+        if ids:
+            msg.warn(f"{len(ids)} sentences {fate}: {', '.join(ids[:10])}")

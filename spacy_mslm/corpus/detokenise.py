@@ -1,8 +1,8 @@
-"""Sentences that are split by spaces ("S - 100 ( 90 % )") as running text again ("S-100 (90%)"),
-and how many of their mentions a tokenizer can express there.
+"""Turn tokenized sentences ("S - 100 ( 90 % )") into running text ("S-100 (90%)"), and count the
+mentions that a tokenizer can express there.
 
-A model that learns from the split tokens is used on running text, in which a tokenizer that keeps
-"HMB-45+" whole cannot express the mention "HMB-45". The rules, by token:
+A model that is trained on such tokens is used on running text, where a tokenizer that keeps
+"HMB-45+" as one token cannot express the mention "HMB-45". The rules, by token:
 
 - no space before . , ; : ! ? ) ] } % or an apostrophe, nor after ( [ {
 - none around - and /
@@ -21,7 +21,7 @@ _JOINING = frozenset("-/")
 
 
 def detokenise(words: Sequence[str]) -> tuple[str, list[int]]:
-    """The running text, and the offset at which each word starts in it."""
+    """Return the running text, and the offset of each word in it."""
     text = ""
     starts = []
     for i, word in enumerate(words):
@@ -33,7 +33,7 @@ def detokenise(words: Sequence[str]) -> tuple[str, list[int]]:
 
 
 def count_expressible(sentences: Iterable[Sentence], tokenize: Callable[[str], Doc]) -> int:
-    """How many mentions of the detokenised sentences begin and end with a token."""
+    """Count the mentions of detokenised sentences that begin and end at token boundaries."""
     count = 0
     for sentence in sentences:
         if sentence.mentions:
@@ -47,7 +47,7 @@ def count_expressible(sentences: Iterable[Sentence], tokenize: Callable[[str], D
 
 
 def _is_spaced(words: Sequence[str], i: int) -> bool:
-    """Whether a space stands between word i and the one before it."""
+    """Return whether there is a space before word i."""
     before, word = words[i - 1], words[i]
     if word in _CLOSING or word in _JOINING or before in _OPENING or before in _JOINING:
         return False

@@ -1,8 +1,8 @@
-"""Public corpora, from their homes on the network or from a local folder, verified.
+"""Download public corpora, or copy them from a local folder, and verify them.
 
-`data/assets.json` names each set's files, with the full commit in their URLs, and their SHA-256.
-What is fetched lands as `OUTPUT/<set>/{train,devel,test}.tsv`; of EBM-NLP it is an archive, and the
-parts of it that `formats.ebm_nlp` reads are unpacked beside it.
+`data/assets.json` lists the files of each corpus: their URLs, which include the full commit, and
+their SHA-256. They are saved as `OUTPUT/<corpus>/{train,devel,test}.tsv`. EBM-NLP is an archive:
+the parts of it that `formats.ebm_nlp` reads are unpacked next to it.
 """
 
 import gzip
@@ -15,19 +15,19 @@ import tarfile
 import urllib.request
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from ..errors import Errors
 from ..util.files import replaced_file, replaced_folder
 
-TIMEOUT = 30  # seconds without a byte
+TIMEOUT = 30  # seconds without receiving data
 CHUNK = 1 << 16
-# Other names of the splits' files in local folders.
+# Other names of the files in local folders.
 ALIASES = {"devel.tsv": ("valid.tsv", "dev.tsv")}
 _PARTS = re.compile(
     r"(?:[^/]+/)*(?:documents/(?P<documents>[0-9]+\.tokens)"
@@ -35,12 +35,15 @@ _PARTS = re.compile(
     r"(?:train|test/gold)/[0-9]+[\w.-]*\.ann))"
 )
 
-# By set: its licence, and by file the URL and the SHA-256, or None where that is not known.
+# By corpus: its licence, and the URL and SHA-256 of each file (None if it is not known).
 Table = dict[str, dict[str, Any]]
 
 
 class Fetched(NamedTuple):
-    """A file that is there now: whether it was before, its SHA-256, and whether that was known."""
+    """A downloaded file.
+
+    was_there: Whether it was up to date before. verified: Whether its checksum was known.
+    """
 
     path: Path
     was_there: bool
@@ -49,113 +52,101 @@ class Fetched(NamedTuple):
 
 
 def read_table() -> Table:
-    """The sets of the package."""
+    """Read the table of public corpora, `data/assets.json`."""
     table: Table = json.loads((files("spacy_mslm") / "data/assets.json").read_text("utf8"))
     return table
 
 
 def fetch_set(
     name: str, output: Path, *, assets: str | None = None, table: Table | None = None
-) -> Iterator[Fetched]:
-    """Fetch the files of a set, one after the other. A file that is there already and sound stays;
-    one that does not have its checksum is never put in place.
+) -> list[Fetched]:
+    """Download the files of a corpus and verify their checksums.
 
-    assets: A local folder or a URL that has `<set>/<file>`; the files' own URLs if None
-        or empty, which is how a project's variable says it.
+    Files that are up to date are skipped. A file that does not match its checksum is never put in
+    place.
+
+    Args:
+        name: Name of the corpus.
+        output: Folder; the files go to `output/name`.
+        assets: A local folder or a URL that has the files as `name/file`; by default (or if empty,
+            as in project.yml) the URLs of the table.
+        table: The corpora; by default those of the package.
+
+    Raises:
+        ValueError: If the corpus is unknown, or a file cannot be read or is damaged.
     """
     table = read_table() if table is None else table
     if name not in table:
         expected = ", ".join([*table, "all"])
         raise ValueError(Errors.M101.format(what="set", got=name, expected=expected))
+    fetched = []
     for file_name, asset in table[name]["files"].items():
         target = output / name / file_name
         known = asset["sha256"]
-        digest = _digest(target) if target.is_file() else ""
+        digest = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else ""
         was_there = bool(digest) and known in (None, digest)
         if not was_there:
             target.parent.mkdir(parents=True, exist_ok=True)
-            source = _source(name, file_name, asset["url"], assets)
-            digest = _fetch(source, target, known, set_name=name)
+            digest = _fetch(_url(name, file_name, asset["url"], assets), target, known)
         if file_name.endswith(".tar.gz"):
             _unpack(target)
-        yield Fetched(target, was_there, digest, known is not None)
+        fetched.append(Fetched(target, was_there, digest, known is not None))
+    return fetched
 
 
-def _source(set_name: str, file_name: str, url: str, assets: str | None) -> str | Path:
+def _url(set_name: str, file_name: str, url: str, assets: str | None) -> str:
     if not assets:
         return url
     if re.match("https?://", assets):
         return f"{assets.rstrip('/')}/{set_name}/{file_name}"
-    folder = Path(assets) / set_name
+    folder = Path(assets).resolve() / set_name
     names = (file_name, *ALIASES.get(file_name, ()))
-    return next((folder / n for n in names if (folder / n).is_file()), folder / file_name)
+    found = (folder / name for name in names if (folder / name).is_file())
+    return next(found, folder / file_name).as_uri()
 
 
-def _fetch(source: str | Path, target: Path, known: str | None, *, set_name: str) -> str:
-    """Copy to a temporary file, check, rename; returns the SHA-256."""
+def _fetch(url: str, target: Path, known: str | None) -> str:
+    """Download to a temporary file, verify and rename it; return the SHA-256."""
     digest = hashlib.sha256()
     with replaced_file(target) as file:
-        for chunk in _read(source, target.name, set_name):
+        for chunk in _read(url, f"{target.parent.name}/{target.name}"):
             digest.update(chunk)
             file.write(chunk)
         found = digest.hexdigest()
         if known not in (None, found):
             raise ValueError(
-                f"{source} is damaged, or another version: its SHA-256 is {found}, but {known} "
-                "is expected. It was not taken over. Fetch it again, or take it from another "
-                "place (--assets)."
+                f"{url} is damaged, or another version: its SHA-256 is {found}, but {known} was "
+                "expected. The file was not saved. Download it again, or use another source "
+                "(--assets)."
             )
     return found
 
 
-def _read(source: str | Path, name: str, set_name: str) -> Iterator[bytes]:
-    """The bytes of a file or URL; what keeps them from being read becomes one error."""
-    label = f"{set_name}/{name}"
+def _read(url: str, name: str) -> Iterator[bytes]:
+    """Yield the bytes of a URL (http, https or file). Any failure to read them is one error."""
     try:
-        with (
-            _open(source) as (file, size),
-            tqdm(
-                total=size, desc=label, unit="B", unit_scale=True, disable=None, leave=False
-            ) as bar,
-        ):
-            while chunk := file.read(CHUNK):
-                bar.update(len(chunk))
-                size = size and size - len(chunk)
-                yield chunk
-            if size:
-                raise EOFError(f"{size} bytes are missing")
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
+            left = int(response.headers.get("Content-Length") or 0)
+            bar = {"total": left or None, "desc": name, "disable": None, "leave": False}
+            with tqdm.wrapattr(response, "read", **bar) as body:
+                while chunk := body.read(CHUNK):
+                    left -= len(chunk)
+                    yield chunk
+            if left > 0:  # http.client does not report a connection that is closed too early
+                raise EOFError(f"{left} bytes are missing")
     except (OSError, EOFError, http.client.HTTPException) as err:
         raise ValueError(
-            f"{name} of {set_name} cannot be had from {source} ({err}). Two ways out: "
-            "fetch it where the network can be reached (a mirror is given as --assets "
-            f"URL), or put the file into a folder as {set_name}/{name} and give that "
-            "folder (--assets DIR)."
+            f"Could not download {name} from {url} ({err}). Either run this where the network can "
+            "be reached (for a mirror, give --assets URL), or put the file into a folder as "
+            f"{name} and give that folder (--assets DIR)."
         ) from None
 
 
-@contextmanager
-def _open(source: str | Path) -> Iterator[tuple[BinaryIO, int | None]]:
-    """A file or URL, open for reading, and its size where that is known."""
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            yield file, source.stat().st_size
-    else:
-        with urllib.request.urlopen(source, timeout=TIMEOUT) as response:
-            length = response.headers.get("Content-Length")
-            yield response, int(length) if length else None
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _unpack(archive: Path) -> None:
-    """Unpack what is read of EBM-NLP, unless it is there. Only names of its layout are written,
-    whatever else an archive holds."""
+    """Unpack the parts of EBM-NLP that we read, unless they exist.
+
+    Only files with the names of its layout are written, whatever else the archive contains.
+    """
     folders = {part: archive.parent / part for part in ("documents", "annotations")}
     if all(folder.is_dir() for folder in folders.values()):
         return
@@ -181,9 +172,9 @@ def _unpack(archive: Path) -> None:
             if found != folders.keys():
                 raise EOFError("files are missing")
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as err:
-        # Without a checksum this is how damage shows: it must not count as fetched.
+        # The archive has no known checksum. A damaged one must not count as downloaded.
         archive.unlink()
         raise ValueError(
-            f"{archive} is not the whole archive of EBM-NLP ({err}), and was removed. Fetch it "
-            "again, or take it from another place (--assets)."
+            f"{archive} is not the whole archive of EBM-NLP ({err}), and was removed. Download it "
+            "again, or use another source (--assets)."
         ) from None

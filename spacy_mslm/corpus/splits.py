@@ -1,10 +1,10 @@
-"""Where the splits of an annotated set are: a file, a folder of BRAT texts or of shards of a
-corpus, or a folder in which each split is one of these.
+"""Find the splits of an annotated corpus: a file, a folder of BRAT files or `.spacy` shards, or a
+folder in which each split is one of these.
 
     set/train.tsv  set/devel.tsv  set/test.tsv          (or dev, valid; any of SUFFIXES)
     set/train/7.txt  set/train/7.ann  set/dev/...       BRAT
     set/train/00000.spacy  set/train/00001.spacy ...    shards
-    set/documents  set/annotations                      EBM-NLP, which has its own splits
+    set/documents  set/annotations                      EBM-NLP, with its own splits
 """
 
 from pathlib import Path
@@ -14,13 +14,13 @@ from ..errors import Errors
 from .formats.detection import FORMATS, detect_format
 from .formats.ebm_nlp import SPLITS, is_ebm_nlp
 
-# The names of the splits without their suffix, by the name of what is written.
+# The names of the input files without suffix, by the name of the output.
 SPLIT_NAMES = {"train": ("train",), "dev": ("devel", "dev", "valid"), "test": ("test",)}
 SUFFIXES = (".tsv", ".txt", ".iob", ".conll", ".pubtator", ".xml", ".jsonl", ".spacy")
 
 
 class Source(NamedTuple):
-    """A split: its name, what it is read from, in which format, and where it is written to."""
+    """A split: its name, its input file or folder, the format of that, and its output file."""
 
     name: str
     path: Path
@@ -29,9 +29,15 @@ class Source(NamedTuple):
 
 
 def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> list[Source]:
-    """The splits of an input; train is first where there is one.
+    """Find the splits of an input; train is the first if there is one.
 
-    format: One of FORMATS, or auto to look at each file.
+    Args:
+        input_path: A file, or a folder as above.
+        output_path: A .spacy file, or a folder for one file per split.
+        format: One of FORMATS, or auto to detect the format of each file.
+
+    Raises:
+        ValueError: If there are no splits, or the output does not fit the input.
     """
     if format not in ("auto", *FORMATS):
         expected = ", ".join(("auto", *FORMATS))
@@ -74,8 +80,8 @@ def _find_splits(folder: Path) -> dict[str, Path]:
         if len(paths) > 1:
             names = ", ".join(path.name for path in paths)
             raise ValueError(
-                f"The folder {folder} holds more than one of the {split} split: {names}. Leave "
-                "one of them."
+                f"The folder {folder} holds several files or folders of the {split} split: "
+                f"{names}. Keep one of them."
             )
         if paths:
             found[split] = paths[0]
@@ -84,7 +90,7 @@ def _find_splits(folder: Path) -> dict[str, Path]:
         kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT or .spacy files"
         expected = f"{', '.join(stems)} ({kinds})"
         raise ValueError(
-            f"The folder {folder} holds none of the splits {expected}. Rename its files so, or "
+            f"The folder {folder} holds none of the splits {expected}. Rename its files, or "
             "convert them one by one."
         )
     return found

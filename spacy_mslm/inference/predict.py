@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..model.architecture import MSLMModel, document_windows, shim_of
 from ..model.fast.cpu_kernels import fast_kernels
 from ..model.network import MSLMNetwork, mean_pool
+from ..model.shim import MSLMShim
 from ..pieces.collate import batch_by_padded_size, pad_ids
+from ..pieces.windows import WindowSettings
 from ..pieces.wordpieces import Wordpieces
 from ..types import BIO, Entity, O, Pieces, Prediction, Window, no_ints
 from .calibration import rescale
@@ -57,25 +58,29 @@ class Read(NamedTuple):
 
 
 def predict_entities(
-    model: MSLMModel,
+    shim: MSLMShim,
+    windows: WindowSettings,
     documents: Sequence[Pieces],
     batch_pieces: int,
     transitions: np.ndarray,
     temperature: float,
 ) -> list[Prediction]:
-    """Entities of each document, in order.
+    """Find the entities of each document.
 
-    batch_pieces: the most padded pieces that go through the encoder at once.
-    transitions: (3, 3) scores of one tag after another.
-    temperature: of the confidences.
+    shim: Holds the network and its wordpieces.
+    windows: How documents are cut into windows.
+    documents: The documents as wordpieces.
+    batch_pieces: The most padded pieces that go through the encoder at once.
+    transitions: (3, 3) The score of one tag after another.
+    temperature: The temperature of the confidences.
+    RETURNS: One prediction for each document, in order.
     """
-    shim = shim_of(model)
     predictions = [_nothing_found(len(pieces.words)) for pieces in documents]
     with shim.inference() as network:
         if network.device.type == "cpu":
             batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
         left: Read | None = None  # of the document that the last group has ended in
-        for group in _groups(model, documents):
+        for group in _groups(windows, documents):
             # No name here for what is read of a group: it is gone before the next one is read.
             left = _find_entities(
                 network,
@@ -95,13 +100,13 @@ def _nothing_found(n_tokens: int) -> Prediction:
     return Prediction([], bio)
 
 
-def _groups(model: MSLMModel, documents: Sequence[Pieces]) -> Iterator[list[Part]]:
+def _groups(settings: WindowSettings, documents: Sequence[Pieces]) -> Iterator[list[Part]]:
     """Parts of at most GROUP_PIECES pieces together; a single window may exceed it."""
     group: list[Part] = []
     size = 0
     for i, pieces in enumerate(documents):
         part: list[Window] = []
-        for window in document_windows(model, pieces):
+        for window in settings.cover(pieces):
             owned = window.own_end - window.own_start
             if size and size + owned > GROUP_PIECES:
                 yield [*group, Part(i, part, is_last=False)] if part else group

@@ -1,7 +1,7 @@
-"""Collocations of 2 to 4 words: the vocabulary of PMI masking, its file, and finding them in text.
+"""Collocations of 2 to 4 words, the vocabulary of PMI masking: its file, and search in text.
 
-The file is made to be read by people, and edited: a line for each collocation, longest first and
-the most strongly tied first within each length. Masking takes collocations in the file's order.
+The file can be read and edited by people. It has one line per collocation, sorted by length and
+then by PMI, both descending. Masking takes collocations in the order of the file.
 
     # PMI (nats)	occurrences	collocation
     15.2031	31	adenomatous polyposis coli gene
@@ -17,19 +17,21 @@ from ..util.files import replace_file
 SIZES = (2, 3, 4)
 HEADER = "# PMI (nats)\toccurrences\tcollocation"
 
-# Words lead down the tree; where a collocation ends, RANK is its place in the vocabulary.
+# A tree of words. At the end of a collocation, RANK is its place in the vocabulary.
 Trie = dict[Any, Any]
 RANK = None
 
 
 class Collocation(NamedTuple):
+    """A collocation with its PMI in nats and its number of occurrences."""
+
     words: tuple[str, ...]
     pmi: float
     occurrences: int
 
 
 def build_trie(collocations: Iterable[Sequence[str]]) -> Trie:
-    """A tree of words with the place of each collocation in the order given."""
+    """Build the tree of some collocations, ranked in the given order."""
     root: Trie = {}
     for rank, words in enumerate(collocations):
         node = root
@@ -40,8 +42,13 @@ def build_trie(collocations: Iterable[Sequence[str]]) -> Trie:
 
 
 def find_collocations(trie: Trie, words: Sequence[str]) -> list[tuple[int, int]]:
-    """All ranges `start:end` of `words` that are collocations, in the order of their rank and then
-    of the text. At most four steps down the tree from each word, however large the vocabulary."""
+    """Find all collocations in a text.
+
+    The run time is linear in the number of words and does not depend on the vocabulary.
+
+    Returns:
+        Ranges `start, end` of words, sorted by the rank of the collocation, then by position.
+    """
     found = []
     for start in range(len(words)):
         node = trie
@@ -58,19 +65,19 @@ def find_collocations(trie: Trie, words: Sequence[str]) -> list[tuple[int, int]]
 def write_collocations(
     path: Path, collocations: Iterable[Collocation], notes: Sequence[str]
 ) -> None:
-    """Write the vocabulary; `notes` say in its head how it was made."""
+    """Write a vocabulary. The notes become comments at the top of the file."""
     lines = [*(f"# {note}" for note in notes), HEADER]
     lines += [f"{c.pmi:.4f}\t{c.occurrences}\t{' '.join(c.words)}" for c in collocations]
     replace_file(path, ("\n".join(lines) + "\n").encode("utf8"))
 
 
 def read_collocations(path: Path) -> Iterator[Collocation]:
-    """The vocabulary in the order of the file; lines that begin with `#` are remarks."""
+    """Yield the collocations of a file in its order. Lines that start with `#` are comments."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
         raise ValueError(
-            f"The PMI vocabulary {path} cannot be read ({type(err).__name__}). Write it with "
+            f"The PMI vocabulary {path} cannot be read ({type(err).__name__}). Create it with "
             "'python -m spacy mslm pmi TRAIN OUTPUT', and give its path (--paths.pmi)."
         ) from None
     for number, line in enumerate(text.split("\n"), start=1):
@@ -84,28 +91,3 @@ def read_collocations(path: Path) -> Iterator[Collocation]:
         if len(collocation.words) not in SIZES or not all(collocation.words):
             raise ValueError(Errors.M122.format(path=path, line=number))
         yield collocation
-
-
-class Overlap(NamedTuple):
-    """A vocabulary sorted by what its entries are to the domain terms (Table 11)."""
-
-    terms: list[Collocation]  # the whole of a mention
-    parts: list[Collocation]  # never the whole, but a part of one
-    others: list[Collocation]
-
-
-def compare_with_mentions(
-    vocabulary: Iterable[Collocation], mentions: Iterable[Sequence[str]]
-) -> Overlap:
-    """Which collocations are domain terms, or parts of them. Mentions are given by their words."""
-    whole: set[tuple[str, ...]] = set()
-    parts: set[tuple[str, ...]] = set()
-    for words in mentions:
-        whole.add(tuple(words))
-        for size in SIZES:
-            parts.update(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
-    overlap = Overlap([], [], [])
-    for entry in vocabulary:
-        kind = 0 if entry.words in whole else 1 if entry.words in parts else 2
-        overlap[kind].append(entry)
-    return overlap

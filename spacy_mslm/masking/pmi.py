@@ -1,12 +1,12 @@
-"""Training text -> collocations with their PMI (paper §E.2; Levine et al. 2020).
+"""Find the collocations of a text and their PMI (paper §E.2; Levine et al. 2020).
 
 The PMI of two words is log(p(w1 w2) / (p(w1) p(w2))). That of a longer n-gram is the minimum, over
 all ways to cut it into parts, of log(p(w1 ... wn) / product of the p(part)): a phrase ranks high
 only if no cut explains it. p is the share among all n-grams of the same length.
 
-The words are written once to a temporary file, as numbers, and each length is counted from there a
-chunk at a time. A part of an n-gram is at least as frequent as the n-gram, so that only n-grams of
-frequent parts need be counted: memory holds those, and never the text.
+The words are written to a temporary file as numbers, and the n-grams of each length are counted in
+chunks of it. A part of an n-gram is at least as frequent as the n-gram, so only n-grams with
+frequent parts are counted. Memory holds these, and never the whole text.
 """
 
 import math
@@ -31,10 +31,14 @@ Ngram = tuple[int, ...]
 
 
 class Level(NamedTuple):
-    """The n-grams of one length."""
+    """The n-grams of one length.
 
-    total: int  # of them in the text, frequent or not
-    counts: dict[Ngram, int]  # how often the frequent ones occur
+    total: Their number in the text, frequent or not.
+    counts: The number of occurrences of the frequent ones.
+    """
+
+    total: int
+    counts: dict[Ngram, int]
 
 
 def find_vocabulary(
@@ -45,13 +49,18 @@ def find_vocabulary(
     min_chars: int = 2,
     stop_words: Collection[str] = (),
 ) -> list[Collocation]:
-    """The n-grams of 2 to 4 words within sentences that occur at least `min_count` times, longest
-    first, ranked by PMI within each length.
+    """Find the n-grams of 2 to 4 words within sentences, ranked by PMI.
 
-    docs: read once, one at a time. vocab: theirs.
-    min_chars: leave out n-grams with a word of fewer letters and digits.
-    stop_words: leave out n-grams with one of these (lower case). Probabilities are of all words,
-        before anything is left out.
+    Args:
+        docs: The text. It is read once, one document at a time.
+        vocab: The vocab of the documents.
+        min_count: Leave out n-grams with fewer occurrences.
+        min_chars: Leave out n-grams with a word of fewer letters and digits.
+        stop_words: Leave out n-grams with one of these words (lower case).
+
+    Returns:
+        The collocations, sorted by length, then by PMI. Probabilities are those of all n-grams,
+        before any are left out.
     """
     with tempfile.TemporaryFile() as spool:
         for doc in docs:
@@ -77,7 +86,7 @@ def find_vocabulary(
 
 
 def pmi(ngram: Ngram, levels: dict[int, Level]) -> float:
-    """The PMI of an n-gram in nats, the minimum over its cuts."""
+    """Return the PMI of an n-gram in nats, the minimum over its cuts."""
 
     def log_p(part: Ngram) -> float:
         level = levels[len(part)]
@@ -92,10 +101,12 @@ def pmi(ngram: Ngram, levels: dict[int, Level]) -> float:
 
 
 def count_ngrams(chunks: Callable[[], Iterable[np.ndarray]], min_count: int) -> dict[int, Level]:
-    """The n-grams of 1 to 4 words.
+    """Count the n-grams of 1 to 4 words.
 
-    chunks: gives the text from its beginning, each time it is called, as numbers of words with a
-        BREAK after each sentence; no sentence goes on in the next chunk.
+    Args:
+        chunks: Returns the text as numbers of words, with a BREAK after each sentence. Sentences
+            do not continue in the next chunk.
+        min_count: The number of occurrences of a frequent n-gram.
     """
     totals = dict.fromkeys((1, *SIZES), 0)
     for chunk in chunks():
@@ -103,8 +114,9 @@ def count_ngrams(chunks: Callable[[], Iterable[np.ndarray]], min_count: int) -> 
         for size in totals:
             totals[size] += int(np.maximum(lengths - size + 1, 0).sum())
     words, counts = _tally((chunk[chunk != BREAK] for chunk in chunks()), min_count)
-    # An n-gram goes by its place among the frequent ones of its length. Its code, by which it is
-    # counted, is the place of its first n - 1 words times the number of words, plus its last word.
+    # An n-gram is identified by its place among the frequent ones of its length. Its code, by which
+    # it is counted, is the place of its first n - 1 words times the number of words, plus its last
+    # word.
     tables = [words]
     ngrams = words[:, None]
     levels = {1: Level(totals[1], _by_ngram(ngrams, counts))}
@@ -122,20 +134,20 @@ def _by_ngram(ngrams: np.ndarray, counts: np.ndarray) -> dict[Ngram, int]:
 
 
 def _codes(chunk: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
-    """(n,) the codes of those of the chunk's n-grams whose parts are frequent, one word longer than
+    """Return (n,) the codes of the chunk's n-grams whose parts are frequent, one word longer than
     the n-grams of the last table."""
     words = _places(chunk, tables[0])
     codes = chunk
     for size, table in enumerate(tables, start=1):
         places = _places(codes, table)
-        # The n-gram of one word more that begins at i: the n-gram at i, and the word after it.
+        # The longer n-gram that starts at i is the n-gram at i and the word after it.
         possible = (places[:-1] != NONE) & (places[1:] != NONE)
         codes = np.where(possible, places[:-1] * len(tables[0]) + words[size:], NONE)
     return codes[codes != NONE]
 
 
 def _places(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """The place of each code in a sorted table, or NONE."""
+    """Return the place of each code in a sorted table, or NONE."""
     if not len(table):
         return np.full(len(codes), NONE)
     at = np.minimum(np.searchsorted(table, codes), len(table) - 1)
@@ -143,7 +155,7 @@ def _places(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 
 def _tally(arrays: Iterable[np.ndarray], min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(values,) that occur often enough over all arrays, sorted, and (values,) how often."""
+    """Return (n,) the values that occur often enough, sorted, and (n,) their counts."""
     values = counts = np.zeros(0, np.int64)
     for array in arrays:
         new, new_counts = np.unique(array, return_counts=True)
@@ -157,7 +169,7 @@ def _tally(arrays: Iterable[np.ndarray], min_count: int) -> tuple[np.ndarray, np
 
 
 def _numbers(doc: Doc) -> np.ndarray:
-    """The words of a Doc as their hashes, a BREAK after each sentence; white space is none."""
+    """Return the hashes of a Doc's words with a BREAK after each sentence, without white space."""
     orths, spaces = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
     ends = np.append(sentence_starts(doc)[1:], len(doc))
     words = np.insert(orths, ends, BREAK)

@@ -9,14 +9,13 @@
 ordinary text: it exists to reproduce the paper.
 """
 
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from ..types import MISSING, UNMASKED, Gold, Pieces, Row, Sequence, Window, no_ints
+from ..types import MISSING, UNMASKED, Gold, MaskableWindow, Pieces, Row, Window, no_ints
 
 View = Literal["clean", "masked", "mixed"]
 
@@ -40,7 +39,7 @@ def view_rows(
             yield masked
 
 
-def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: SequenceOf[str]) -> Row:
+def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) -> Row:
     """An unmasked window with the tags of the tokens that it owns, each at its first piece, and the
     mentions that begin there. A mention that leaves the window is pooled as far as it goes."""
     ids = pieces.ids[window.start : window.end]
@@ -57,8 +56,8 @@ def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: SequenceOf[str]
     return Row(ids, kinds, firsts[used] - window.start, tags[used], mentions)
 
 
-def mask_sequence(pieces: Pieces, window: Window, gold: Gold) -> Sequence:
+def maskable(pieces: Pieces, window: Window, gold: Gold) -> MaskableWindow:
     """The window as a masking strategy sees it."""
     mentions = np.array([(m.start, m.end) for m in gold.mentions], dtype=np.int64)
     token_of = pieces.token_of[window.start : window.end]
-    return Sequence(token_of, mentions.reshape(-1, 2), pieces.words)
+    return MaskableWindow(token_of, mentions.reshape(-1, 2), pieces.words)

@@ -56,7 +56,13 @@ class UniformWeights:
 
 
 class FixedWeights:
-    """`spacy_mslm.FixedWeights.v1`: the pair as given."""
+    """`spacy_mslm.FixedWeights.v1`: the pair as given, not normalised.
+
+    Use it where the counts of a corpus do not tell how much a term should weigh: on a corpus with
+    many mentions eqs. 2-5 give both kinds the same weight, and a fixed pair such as blm = 0.3 and
+    elm = 0.7 keeps the distinction. It also repeats a run with the weights that another one has
+    logged.
+    """
 
     def __init__(self, blm: float, elm: float) -> None:
         if blm < 0 or elm < 0 or blm + elm == 0:

@@ -6,8 +6,8 @@ from typing import Any, cast
 from thinc.api import Model
 
 from ..errors import Errors
-from ..pieces.windows import cover
-from ..types import PaddedBatch, Pieces, Window
+from ..pieces.windows import WindowSettings
+from ..types import PaddedBatch
 from .checkpoints import load_checkpoint
 from .network import HeadOutputs, MSLMNetwork
 from .shim import MSLMShim
@@ -63,7 +63,26 @@ def build_mslm_v1(
 
 
 def shim_of(model: MSLMModel) -> MSLMShim:
+    """Return the shim that holds the network and the wordpieces of a model."""
     return cast(MSLMShim, model.shims[0])
+
+
+def window_settings(model: MSLMModel) -> WindowSettings:
+    """Return how the documents that a model reads are cut into windows."""
+    attrs = model.attrs
+    return WindowSettings(attrs["window"], attrs["context"], attrs["split_sentences"])
+
+
+def blank_copy(model: MSLMModel) -> MSLMModel:
+    """Return a model with the same settings and no weights."""
+    return Model(
+        model.name,
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs=dict(model.attrs),
+        shims=[shim_of(model).blank_copy()],
+    )
 
 
 def forward(
@@ -73,11 +92,11 @@ def forward(
 
 
 def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
-    load_encoder(model, model.attrs["encoder"])
+    set_encoder(model, model.attrs["encoder"])
 
 
-def load_encoder(model: MSLMModel, encoder: str) -> None:
-    """Load a checkpoint and put fresh heads on it; `nO` is the number of entity types."""
+def set_encoder(model: MSLMModel, encoder: str) -> None:
+    """Load a checkpoint into a model and add new entity heads. `nO` is the number of types."""
     attrs = model.attrs
     lm, wordpieces = load_checkpoint(encoder)
     if attrs["window"] > wordpieces.room:
@@ -91,14 +110,8 @@ def load_encoder(model: MSLMModel, encoder: str) -> None:
     shim_of(model).set(network, wordpieces)
 
 
-def document_windows(model: MSLMModel, pieces: Pieces) -> list[Window]:
-    """The windows in which a document goes through the encoder, in training and after."""
-    attrs = model.attrs
-    return cover(pieces, attrs["window"], attrs["context"], attrs["split_sentences"])
-
-
 def resize(model: MSLMModel, nO: int) -> MSLMModel:
-    """Make room for more entity types."""
+    """Add outputs for more entity types to the classification head."""
     model.set_dim("nO", nO, force=True)
     shim = shim_of(model)
     if shim.is_loaded:

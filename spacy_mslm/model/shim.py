@@ -79,6 +79,10 @@ class MSLMShim(Shim):
         """Whether the encoder is for prediction alone: it cannot learn, nor fill in masks."""
         return isinstance(self.network.lm, OnnxEncoder)
 
+    def blank_copy(self) -> "MSLMShim":
+        """Return a shim with the same settings and no network."""
+        return MSLMShim(self._mixed_precision, self._gradient_checkpointing)
+
     def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
         device = get_torch_default_device()
         if not isinstance(network.lm, OnnxEncoder):

@@ -9,24 +9,23 @@ longer than a block is cut. The pieces lie in temporary files: memory holds wher
 
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from ..types import Pieces, Sequence
+from ..types import MaskableWindow, Pieces
 
 
-class Block(NamedTuple):
-    """ids: (pieces,) vocabulary ids; sequence: the same as a masking strategy sees them."""
+class PackedBlock(NamedTuple):
+    """One block of packed sentences."""
 
-    ids: np.ndarray
-    sequence: Sequence
+    ids: np.ndarray  # (pieces,) vocabulary ids
+    window: MaskableWindow  # the same pieces as a masking strategy sees them
 
 
-class Chunk(NamedTuple):
-    """A sentence, or a part of one: pieces of a document, and the tokens that they are of."""
+class SentencePart(NamedTuple):
+    """A sentence, or a part of a long one: a range of pieces and the range of their tokens."""
 
     start: int
     end: int
@@ -41,7 +40,7 @@ class PackedText:
     """
 
     def __init__(
-        self, documents: Iterable[tuple[Pieces, SequenceOf[tuple[int, int]]]], length: int
+        self, documents: Iterable[tuple[Pieces, Sequence[tuple[int, int]]]], length: int
     ) -> None:
         self.length = length
         self._strings: dict[str, int] = {}
@@ -51,8 +50,8 @@ class PackedText:
         self._files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115
         self._pieces = self._words = 0  # of the block that is being filled
         for pieces, mentions in documents:
-            for chunk in _chunks(pieces, length):
-                self._add(pieces, chunk, mentions)
+            for part in _sentence_parts(pieces, length):
+                self._add(pieces, part, mentions)
         self._close_block()
         for file in self._files:
             file.flush()
@@ -70,29 +69,29 @@ class PackedText:
     def n_pieces(self) -> int:
         return self._piece_at[-1]
 
-    def __getitem__(self, index: int) -> Block:
+    def __getitem__(self, index: int) -> PackedBlock:
         pieces = slice(self._piece_at[index], self._piece_at[index + 1])
         words = self._word_ids[self._word_at[index] : self._word_at[index + 1]]
         mentions = self._mentions[self._mention_at[index] : self._mention_at[index + 1]]
-        sequence = Sequence(
+        window = MaskableWindow(
             np.asarray(self._token_of[pieces], dtype=np.int64),
             np.array(mentions, dtype=np.int64).reshape(-1, 2),
             [self._names[i] for i in words],
         )
-        return Block(np.asarray(self._ids[pieces], dtype=np.int64), sequence)
+        return PackedBlock(np.asarray(self._ids[pieces], dtype=np.int64), window)
 
-    def _add(self, pieces: Pieces, chunk: Chunk, mentions: SequenceOf[tuple[int, int]]) -> None:
-        if self._pieces + chunk.end - chunk.start > self.length:
+    def _add(self, pieces: Pieces, part: SentencePart, mentions: Sequence[tuple[int, int]]) -> None:
+        if self._pieces + part.end - part.start > self.length:
             self._close_block()
-        offset = self._words - chunk.first_token
-        ids = pieces.ids[chunk.start : chunk.end]
-        token_of = pieces.token_of[chunk.start : chunk.end] + offset
-        words = pieces.words[chunk.first_token : chunk.last_token]
+        offset = self._words - part.first_token
+        ids = pieces.ids[part.start : part.end]
+        token_of = pieces.token_of[part.start : part.end] + offset
+        words = pieces.words[part.first_token : part.last_token]
         word_ids = [self._strings.setdefault(word, len(self._strings)) for word in words]
         for file, values in zip(self._files, (ids, token_of, word_ids), strict=True):
             file.write(np.asarray(values, dtype=np.int32).tobytes())
         for start, end in mentions:
-            start, end = max(start, chunk.first_token), min(end, chunk.last_token)
+            start, end = max(start, part.first_token), min(end, part.last_token)
             if start < end:
                 self._mentions.extend((start + offset, end + offset))
         self._pieces += len(ids)
@@ -106,7 +105,7 @@ class PackedText:
         self._pieces = self._words = 0
 
 
-def _chunks(pieces: Pieces, length: int) -> Iterator[Chunk]:
+def _sentence_parts(pieces: Pieces, length: int) -> Iterator[SentencePart]:
     """The sentences of a document, those that are too long cut between words where that goes."""
     firsts = pieces.starts[pieces.sentences]
     for start, end in zip(firsts, [*firsts[1:], len(pieces.ids)], strict=True):
@@ -116,5 +115,5 @@ def _chunks(pieces: Pieces, length: int) -> Iterator[Chunk]:
                 word = pieces.starts[pieces.token_of[stop]]  # where the word at the cut begins
                 stop = int(word) if word > start else stop
             first, last = int(pieces.token_of[start]), int(pieces.token_of[stop - 1]) + 1
-            yield Chunk(int(start), int(stop), first, last)
+            yield SentencePart(int(start), int(stop), first, last)
             start = stop

@@ -18,23 +18,36 @@ or the edge of the sentence.
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from ..errors import Errors
 from ..types import Pieces, Window
 
 
-def cover(pieces: Pieces, size: int, context: int, split_sentences: bool) -> list[Window]:
-    """The windows of a document, in order; every piece is owned by exactly one."""
-    starts = pieces.starts[pieces.sentences] if split_sentences else [0]
-    return [
-        Window(*(start + place for place in window))
-        for start, end in pairwise([*starts, len(pieces.ids)])
-        for window in split_windows(int(end - start), size, context)
-    ]
+class WindowSettings(NamedTuple):
+    """How documents are cut into windows.
+
+    size: The most pieces of text in a window.
+    context: The fewest pieces of context on either side of a predicted piece, except at an edge.
+    split_sentences: Whether windows end at sentence boundaries.
+    """
+
+    size: int
+    context: int
+    split_sentences: bool
+
+    def cover(self, pieces: Pieces) -> list[Window]:
+        """Return the windows of a document, in order. Each piece is owned by exactly one."""
+        starts = pieces.starts[pieces.sentences] if self.split_sentences else [0]
+        return [
+            Window(*(start + place for place in window))
+            for start, end in pairwise([*starts, len(pieces.ids)])
+            for window in split_windows(int(end - start), self.size, self.context)
+        ]
 
 
 def split_windows(n_pieces: int, size: int, context: int) -> list[Window]:
-    """Cover a stretch of `n_pieces` with windows of at most `size`; one that fits has one."""
+    """Cover `n_pieces` pieces with windows of at most `size` pieces."""
     if size <= 2 * context:
         raise ValueError(Errors.M001.format(size=size, context=context))
     if n_pieces <= size:

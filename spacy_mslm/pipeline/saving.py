@@ -11,7 +11,7 @@ import copy
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,9 @@ def _digest(content: Content, start: int) -> str:
 # ---- pipelines ----
 
 
-def safe_save(nlp: Language, path: str | Path, keep_strings: Iterable[str] = ()) -> None:
-    """`nlp.to_disk(path)`, such that a reader finds the old pipeline or the new one, and never a
-    part of either; its string store is pruned to what the pipeline needs.
-
-    keep_strings: further strings to keep, for components that look up words by their hash.
-    """
+def safe_save(nlp: Language, path: str | Path) -> None:
+    """Save a pipeline such that a reader finds either the old one or the new one, complete. The
+    string store is pruned to what the pipeline needs, so it holds no words of the training text."""
     path = Path(path)
     faulty = [name for name, pipe in nlp.components if not _is_finite(pipe)]
     if faulty:
@@ -114,19 +111,22 @@ def safe_save(nlp: Language, path: str | Path, keep_strings: Iterable[str] = ())
     with replaced_folder(path) as temporary:
         nlp.to_disk(temporary)
         strings = temporary / "vocab" / "strings.json"
-        kept = set(srsly.read_json(strings)) & {*needed_strings(nlp), *keep_strings}
+        kept = set(srsly.read_json(strings)) & needed_strings(nlp)
         srsly.write_json(strings, sorted(kept))
 
 
-def make_safe_save(keep_strings: list[str] = []) -> Callable[[Language], Language]:  # noqa: B006
-    """`spacy_mslm.safe_save.v1`: a `training.before_to_disk` callback. The training loop calls
-    `to_disk` on what the callback returns, so that is a copy whose `to_disk` is `safe_save`."""
+def make_safe_save() -> Callable[[Language], Language]:
+    """`spacy_mslm.safe_save.v1`: a `training.before_to_disk` callback that saves with `safe_save`.
+
+    The training loop calls `to_disk` on what the callback returns: a copy of the pipeline whose
+    `to_disk` is `safe_save`.
+    """
 
     def before_to_disk(nlp: Language) -> Language:
         saver = copy.copy(nlp)
 
         def to_disk(path: str | Path, **kwargs: Any) -> None:
-            safe_save(nlp, path, keep_strings)
+            safe_save(nlp, path)
 
         saver.to_disk = to_disk  # type: ignore[method-assign]
         return saver

@@ -1,0 +1,67 @@
+"""What the commands of `python -m spacy mslm` do, as Python functions.
+
+A function takes what its command takes, returns a typed result and prints nothing. Errors that a
+user can correct are raised as ValueError, OSError or ImportError (a missing extra).
+
+    fetch_set             download a public corpus                      fetch
+    convert               convert annotated files to .spacy files       convert
+    build_pmi_vocabulary  find the collocations of PMI masking          pmi
+    pretrain              train an encoder on plain text                pretrain
+    evaluate              score a pipeline on annotated text            evaluate
+    calibrate             calibrate the confidences of a pipeline       calibrate
+    optimize              make a pipeline faster on CPU                 optimize
+    compare               compare the scores of several models          report
+    draw_heatmap          draw the confidence of models in each word    heatmap
+    label                 label clinical notes automatically            weak label
+    score_labels          score automatic labels on annotated notes     weak score
+    export_review         write a sample of labels to be reviewed       weak review
+    read_review           read the reviewed sample                      weak review --reviewed
+
+    from spacy_mslm.tasks import evaluate
+    evaluation = evaluate("training/model-best", Path("corpus/test.spacy"))
+    print(evaluation["scores"]["ents_f"])
+
+Names are imported when they are first used, so that importing this package does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# ruff: noqa: F401
+if TYPE_CHECKING:
+    from ..corpus.download import Fetched, fetch_set
+    from ..weak.review import export_review, read_review
+    from .calibration import Calibrated, calibrate
+    from .choices import Mode, Protocol
+    from .comparison.report import compare
+    from .conversion import Conversion, convert
+    from .evaluation import Evaluation, evaluate
+    from .heatmap.draw import draw_heatmap
+    from .optimization import Measured, Optimized, optimize
+    from .pmi import PMIVocabulary, build_pmi_vocabulary
+    from .pretraining import Pretrained, pretrain
+    from .weak import LabelledCorpus, label, score_labels
+
+_MODULES = {
+    "..corpus.download": ("Fetched", "fetch_set"),
+    "..weak.review": ("export_review", "read_review"),
+    ".calibration": ("Calibrated", "calibrate"),
+    ".choices": ("Mode", "Protocol"),
+    ".comparison.report": ("compare",),
+    ".conversion": ("Conversion", "convert"),
+    ".evaluation": ("Evaluation", "evaluate"),
+    ".heatmap.draw": ("draw_heatmap",),
+    ".optimization": ("Measured", "Optimized", "optimize"),
+    ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
+    ".pretraining": ("Pretrained", "pretrain"),
+    ".weak": ("LabelledCorpus", "label", "score_labels"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name], __name__), name)

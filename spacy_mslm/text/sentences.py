@@ -1,4 +1,4 @@
-"""Where sentences start: windows are cut there (see `windows`), and corpora are split."""
+"""Sentence boundaries, at which windows are cut and corpora are split into sentences."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ _FINALS = np.array(
 
 
 def sentence_starts(doc: Doc) -> np.ndarray:
-    """(sentences,) index of each sentence's first token, 0 included.
+    """Return the index of each sentence's first token, including 0: an array (sentences,).
 
-    A Doc's own sentences where a component has set them. Else spaCy's rule, a new sentence after
-    final punctuation, but not before a lower-case word or a number ("vs. placebo", "0 . 05"): two
-    sentences in one window cost little, one sentence in two windows may cost a mention. A blank
-    line always ends one, a line break does not.
+    These are the Doc's own sentences if a component has set them. Otherwise a sentence starts after
+    final punctuation, by spaCy's rule, but not before a lower-case word or a number ("vs. placebo",
+    "0 . 05"): joining two sentences costs little, splitting one may cost a mention. A blank line
+    always ends a sentence, a line break does not.
     """
     if doc.has_annotation("SENT_START"):
         found = np.flatnonzero(doc.to_array(SENT_START) == 1)
@@ -32,10 +32,10 @@ def sentence_starts(doc: Doc) -> np.ndarray:
 
 
 def _guesses(doc: Doc) -> list[int]:
-    """Where sentences start by rule; all tokens are gone through by numpy."""
+    """Return where sentences start by rule."""
     orths, is_punct, is_space = doc.to_array([ORTH, IS_PUNCT, IS_SPACE]).reshape(-1, 3).T
     finals = np.isin(orths, _FINALS)
-    # As spaCy's Sentencizer: the first word after final punctuation and any other that follows it.
+    # As in spaCy's Sentencizer: the first word after final and any other punctuation.
     words = np.flatnonzero(~finals & (is_punct == 0))
     closed = np.cumsum(finals)[words]
     starts = words[np.diff(closed, prepend=0) > 0].tolist()
@@ -45,7 +45,7 @@ def _guesses(doc: Doc) -> list[int]:
 
 
 def sentence_spans(doc: Doc) -> Iterator[Span]:
-    """Sentences; none is cut within an entity."""
+    """Yield the sentences of a Doc. No entity is split: its sentences are joined."""
     inside = {token.i for ent in doc.ents for token in ent[1:]}
     starts = [start for start in sentence_starts(doc).tolist() if start not in inside]
     for start, end in pairwise([*starts, len(doc)]):
@@ -53,9 +53,9 @@ def sentence_spans(doc: Doc) -> Iterator[Span]:
 
 
 def sentence_docs(doc: Doc) -> Iterator[Doc]:
-    """The same as documents of their own, with their entities and the id of the whole.
+    """Yield the sentences of a Doc as Docs, with their entities and the id of the Doc.
 
-    Not by `Span.as_doc`, which goes through all entities of the document for each sentence.
+    `Span.as_doc` is not used, as it loops over all entities of the Doc for each sentence.
     """
     annotated = doc.has_annotation("ENT_IOB")
     ents = deque(doc.ents)

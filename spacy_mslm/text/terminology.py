@@ -1,18 +1,17 @@
-"""A terminology's names, found in text: weak labels where nobody has annotated.
+"""Dictionary lookup: finds the names of a terminology in text.
 
-A table has tabs or commas between its columns and a header; `term` and `semantic_type` are read,
-and `id` where there is one:
+A terminology is a table with a header, separated by tabs or commas. Its columns `term` and
+`semantic_type` are read, and `id` if there is one:
 
     term                 id             source  semantic_type
     Abdominal Injuries   MESH:D000007   mesh    disease
 
-A folder with MRCONSO.RRF and MRSTY.RRF is read as a release of UMLS, see `umls`.
+A folder with MRCONSO.RRF and MRSTY.RRF is read as a UMLS release, see `umls`.
 """
 
 import csv
 import logging
 import re
-from array import array
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -20,22 +19,23 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc, Span
 
-from ..errors import Errors
+from ..errors import Errors, listing
+from ..util.spans import drop_overlapping, longest_first
 from .umls import Term, is_umls, read_umls
 
 logger = logging.getLogger("spacy_mslm")
 
-# Names with fewer letters and digits, and short ones of capitals, mean too much else: the former
-# are not looked for, the latter only as they are written.
+# Names with fewer letters and digits are too ambiguous, and are skipped. Short names with several
+# capitals (acronyms) match only as they are written.
 MIN_CHARS = 3
 ACRONYM_CHARS = 6
-# A word of a name; or punctuation, except what is written or left out at will (hyphens,
-# apostrophes); or the end of a paragraph, which is in no name.
+# A word of a name; or punctuation, except hyphens and apostrophes, which are optional; or the end
+# of a paragraph, which no name contains.
 _WORD = re.compile(r"[^\W_]+|[^\w\s'’‐-]|\n[ \t\r]*\n")
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 
-class Found(NamedTuple):
+class TermMatch(NamedTuple):
     """A name at characters `start:end` of a text."""
 
     start: int
@@ -45,12 +45,14 @@ class Found(NamedTuple):
 
 
 class Terminology:
-    """Finds names in text: whatever their case and number ("abscesses"), hyphens and possessives
-    (acronyms: as written); of names that overlap, the longest; of concepts that share a name, the
-    one that is read first.
+    """Finds the names of a terminology in text.
 
-    stop_words: names that are not looked for, in lower case.
-    types: only names of these semantic types, in lower case; None for all.
+    Case, number ("abscesses"), hyphens and possessives are ignored, except for acronyms. Of names
+    that overlap the longest is taken; of concepts that share a name, the one that is read first.
+
+    paths: Tables, or folders with a UMLS release.
+    stop_words: Names to skip, in lower case.
+    types: Read only names of these semantic types, in lower case; None for all.
     """
 
     def __init__(
@@ -59,16 +61,16 @@ class Terminology:
         stop_words: Collection[str] = (),
         types: Collection[str] | None = None,
     ) -> None:
-        # Key of a name -> number of its concept. Keys are words with spaces between them.
+        # Key of a name -> number of its concept. A key is the words, joined by spaces.
         self._names: dict[str, int] = {}
         self._acronyms: dict[str, int] = {}
         self._concepts: list[tuple[str, str]] = []
-        # First word of a key -> how many words the keys have that begin with it, as bits.
+        # First word of keys -> bit set of the numbers of words that these keys have.
         self._sizes: dict[str, int] = {}
         numbers: dict[tuple[str, str], int] = {}
         for path in paths:
             for term in read_terms(path):
-                if (types is None or term.semantic_type.lower() in types) and _is_telling(
+                if (types is None or term.semantic_type.lower() in types) and _is_specific(
                     term.name, stop_words
                 ):
                     concept = (term.concept, term.semantic_type)
@@ -77,7 +79,7 @@ class Terminology:
         self._concepts = list(numbers)
 
     def __len__(self) -> int:
-        """How many names are looked for."""
+        """Return the number of different names."""
         return len(self._names) + len(self._acronyms)
 
     def _add(self, name: str, concept: int) -> None:
@@ -91,8 +93,8 @@ class Terminology:
             self._acronyms.setdefault(" ".join(words), concept)
         self._sizes[words[0]] = self._sizes.get(words[0], 0) | 1 << len(words)
 
-    def find(self, text: str) -> list[Found]:
-        """Names that do not overlap, in the order of the text."""
+    def find(self, text: str) -> list[TermMatch]:
+        """Return the names in a text, without overlaps, in the order of the text."""
         matches = list(_words(text))
         written = [match[0] for match in matches]
         words = [canonical(word) for word in written]
@@ -112,12 +114,12 @@ class Terminology:
                     found.append((start, end, number))
                     break
         return [
-            Found(matches[start].start(), matches[end - 1].end(), *self._concepts[number])
-            for start, end, number in _longest(found, len(words))
+            TermMatch(matches[start].start(), matches[end - 1].end(), *self._concepts[number])
+            for start, end, number in drop_overlapping(sorted(found, key=longest_first))
         ]
 
     def __call__(self, doc: Doc) -> list[Span]:
-        """The names that are whole tokens of a document, labelled by their semantic type."""
+        """Return the names that are whole tokens of a Doc, labelled with their semantic type."""
         spans = (
             doc.char_span(found.start, found.end, label=found.semantic_type, kb_id=found.concept)
             for found in self.find(doc.text)
@@ -126,26 +128,15 @@ class Terminology:
 
 
 def _words(text: str) -> Iterator[re.Match]:
-    """Without the s of possessives: Crohn's disease is Crohn disease."""
+    """Match the words of a text, without the s of possessives: Crohn's disease is Crohn disease."""
     skipped = {match.start() + 1 for match in _POSSESSIVE.finditer(text)}
     return (match for match in _WORD.finditer(text) if match.start() not in skipped)
 
 
-def _longest(found: list[tuple[int, int, int]], size: int) -> list[tuple[int, int, int]]:
-    """Of ranges that overlap the longest, of equally long ones the first; in their order."""
-    taken = array("b", bytes(size))
-    kept = []
-    for start, end, number in sorted(found, key=lambda item: (item[0] - item[1], item[0])):
-        if not any(taken[start:end]):
-            taken[start:end] = array("b", b"\1" * (end - start))
-            kept.append((start, end, number))
-    return sorted(kept)
-
-
 @lru_cache(maxsize=1 << 16)
 def canonical(word: str) -> str:
-    """One form for the singular and plural of a word, English or as of Greek and Latin: no word of
-    a dictionary (both "disease" and "diseases" are "diseas")."""
+    """Map the singular and plural of a word to one form, with English, Greek and Latin endings. It
+    need not be a word: both "disease" and "diseases" become "diseas"."""
     word = word.lower()
     if len(word) < 4 or not word.isalpha():
         return word
@@ -163,7 +154,7 @@ def canonical(word: str) -> str:
 
 
 def read_terms(path: Path) -> Iterator[Term]:
-    """The names of a table, or of a folder of UMLS, in their order."""
+    """Yield the names of a table, or of a folder with a UMLS release, in their order."""
     if is_umls(path):
         return read_umls(path)
     if not path.is_file():
@@ -182,13 +173,12 @@ def _read_table(path: Path) -> Iterator[Term]:
             missing = [name for name in ("term", "semantic_type") if name not in columns]
             if missing:
                 raise ValueError(
-                    f"{path}: the header has no column {', '.join(missing)}. A terminology is "
-                    "a table with tabs or commas between its columns and a header that names, "
-                    "among others, term and semantic_type."
+                    f"{path}: the header has no column {', '.join(missing)}. A terminology is a "
+                    "table, separated by tabs or commas, with the columns term and semantic_type."
                 )
             name_at, type_at = columns.index("term"), columns.index("semantic_type")
             id_at = columns.index("id") if "id" in columns else None
-            # Quotes are meant as such in tables with tabs: names have them as prime signs.
+            # In tables with tabs, quotes are part of the text: names have them as prime signs.
             reader = (
                 csv.reader(file)
                 if comma
@@ -203,16 +193,15 @@ def _read_table(path: Path) -> Iterator[Term]:
                 elif row:
                     broken.append(line)
             if broken:
-                lines = ", ".join(map(str, broken[:10]))
                 logger.warning(
                     f"{path}: {len(broken)} lines do not have the columns of the header and "
-                    f"are left out: {lines}."
+                    f"are left out: {listing(broken)}."
                 )
         except UnicodeDecodeError:
             raise ValueError(Errors.M109.format(path=path, line=line + 1)) from None
 
 
-def _is_telling(name: str, stop_words: Collection[str]) -> bool:
+def _is_specific(name: str, stop_words: Collection[str]) -> bool:
     characters = [c for c in name if c.isalnum()]
     return (
         len(characters) >= MIN_CHARS

@@ -1,9 +1,10 @@
-"""spaCy's tokenizer, made safe for notes as they are: every text of n characters is tokenised in
-time linear in n, lone surrogates do not stop the stream, and texts may be long.
+"""spaCy's tokenizer, made safe for clinical notes: its run time is linear in the length of the
+text, lone surrogates raise no error, and texts may be long.
 
-spaCy takes prefixes and suffixes off one by one and searches the rest again each time, so a run of
-n signs costs n²: 8,000 times "=" takes 14 s. Runs that long are cut before spaCy sees them, only
-ever between two characters that are no whitespace, so that the whitespace rules are spaCy's:
+spaCy splits off prefixes and suffixes one by one and searches the rest again each time, so its run
+time is quadratic in the length of a run of signs: 8,000 times "=" takes 14 s. Long runs are cut
+before spaCy tokenises them, always between two characters that are not whitespace, so that the
+whitespace rules remain spaCy's:
 
     text     Vitals: ======= ... ======= stable
     pieces   |Vitals: ===…|===…|===…|=== stable|       cut inside the run, each 64 signs
@@ -21,38 +22,39 @@ from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 
+from ..errors import listing
+from ..util.lines import LONE_SURROGATE, REPLACEMENT
+
 logger = logging.getLogger("spacy_mslm")
 
-# Signs come off one by one from both ends: at most 64 in a row. The underscore is a word character
-# for `re`, but a prefix and suffix for spaCy.
+# Longest run of signs that spaCy gets. The underscore is a word character for `re`, but a prefix
+# and suffix for spaCy.
 SIGNS = 64
-_CANDIDATE = re.compile(rf"(?<!\S)\S{{{SIGNS + 1},}}")  # far cheaper to look for than a sign run
+_CANDIDATE = re.compile(rf"(?<!\S)\S{{{SIGNS + 1},}}")  # much faster to search than a run of signs
 _SIGN_RUN = re.compile(rf"(?<![^\w\s])(?<!_)(?:[^\w\s]|_){{{SIGNS + 1},}}")
-# Affixes with letters ("US$US$…", "'s's…") and the search for a URL ("a:a:a:…") are quadratic, too,
-# in the length of a stretch without whitespace. Sequences, URLs and chemical names are shorter.
+# Affixes with letters ("US$US$…", "'s's…") and the URL search ("a:a:a:…") are also quadratic in the
+# length of a stretch without whitespace. Sequences, URLs and chemical names are shorter than this.
 STRETCH = 1024
 _LONG_STRETCH = re.compile(rf"(?<!\S)\S{{{STRETCH + 1},}}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-REPLACEMENT = "\ufffd"
-OFFSETS_LOGGED = 10
 
 
 class MSLMTokenizer(Tokenizer):
-    """spaCy's tokenizer on pieces of bounded cost. Rules, saving and pickling are inherited."""
+    """spaCy's tokenizer, called on pieces of bounded cost. Rules and saving are inherited."""
 
     def __call__(self, string: str) -> Doc:
-        """The Doc of a text, with `doc.text == string` but for lone surrogates. These cannot be
-        encoded: each is replaced by U+FFFD, which keeps all character offsets, and their offsets
-        are put in `doc.user_data["replaced_surrogates"]`."""
-        surrogates = [match.start() for match in _SURROGATE.finditer(string)]
+        """Tokenise a text.
+
+        Lone surrogates cannot be encoded. Each is replaced by U+FFFD, which keeps all character
+        offsets, and `doc.user_data["replaced_surrogates"]` lists their offsets. Apart from these,
+        `doc.text == string`.
+        """
+        surrogates = [match.start() for match in LONE_SURROGATE.finditer(string)]
         if surrogates:
-            string = _SURROGATE.sub(REPLACEMENT, string)
-            shown = ", ".join(str(offset) for offset in surrogates[:OFFSETS_LOGGED])
-            more = ", …" if len(surrogates) > OFFSETS_LOGGED else ""
+            string = LONE_SURROGATE.sub(REPLACEMENT, string)
             logger.warning(
                 f"{len(surrogates)} lone surrogate(s) in a text were replaced by U+FFFD, at "
-                f"character offsets {shown + more}. The text was decoded wrongly: read its "
-                "file as UTF-8 with errors='replace'."
+                f"character offsets {listing(surrogates)}. The text was decoded wrongly: read "
+                "its file as UTF-8 with errors='replace'."
             )
         pieces = list(_pieces(string))
         if len(pieces) == 1:
@@ -64,19 +66,19 @@ class MSLMTokenizer(Tokenizer):
         return doc
 
     def explain(self, text: str) -> list[tuple[str, str]]:
-        """As of spaCy: (rule, token) for each token of `self(text)` that is no whitespace."""
-        pieces = _pieces(_SURROGATE.sub(REPLACEMENT, text))
+        """Return (rule, token) for each token that is not whitespace, as in spaCy."""
+        pieces = _pieces(LONE_SURROGATE.sub(REPLACEMENT, text))
         return [pair for piece in pieces for pair in super(MSLMTokenizer, self).explain(piece)]
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLMTokenizer":
-        """As of spaCy, but what is here already is not taken in again: rules are added one by one,
-        which takes longer than to load a small encoder."""
+        """Load the tokenizer from bytes, as in spaCy. Skipped when the bytes are those of this
+        tokenizer: adding rules one by one takes longer than loading a small encoder."""
         if bytes_data != self.to_bytes(exclude=exclude):
             super().from_bytes(bytes_data, exclude=exclude)
         return self
 
     def _join(self, parts: list[Doc]) -> Doc:
-        """One Doc of the tokens of all the parts."""
+        """Join Docs into one."""
         tokens = [token for part in parts for token in part]
         doc = Doc(
             self.vocab,
@@ -84,18 +86,18 @@ class MSLMTokenizer(Tokenizer):
             spaces=[bool(token.whitespace_) for token in tokens],
         )
         for token, source in zip(doc, tokens, strict=True):
-            # Exceptions set a norm on the token ("n't": "not") that its word alone does not have.
+            # Tokenizer exceptions set a norm ("n't": "not") that the word alone does not have.
             if token.norm != source.norm:
                 token.norm_ = source.norm_
         return doc
 
 
 def make_tokenizer(max_length: int = 10_000_000) -> Callable[[Language], MSLMTokenizer]:
-    """The registered tokenizer `spacy_mslm.Tokenizer.v1`, with the rules of the language.
+    """Create the tokenizer `spacy_mslm.Tokenizer.v1`, with the rules of the language.
 
-    max_length: Set as `nlp.max_length`; a longer text is spaCy's error E088. spaCy's own limit of
-        1,000,000 characters is there for parsers that hold a whole text in memory; the `mslm` pipe
-        works in windows and needs little more than the Doc itself.
+    max_length: Value of `nlp.max_length`; spaCy raises E088 for longer texts. spaCy's own limit of
+        1,000,000 characters is meant for parsers, which process a whole text at once; the `mslm`
+        pipe works in windows and needs little more memory than the Doc itself.
     """
 
     def create(nlp: Language) -> MSLMTokenizer:
@@ -116,7 +118,7 @@ def make_tokenizer(max_length: int = 10_000_000) -> Callable[[Language], MSLMTok
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that join to it again; the text itself if nothing is to be cut."""
+    """Split a text into pieces; most texts are one piece."""
     if _CANDIDATE.search(text) is None:
         yield text
         return
@@ -125,8 +127,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _cut(text: str, runs: re.Pattern[str], size: int) -> Iterator[str]:
-    """Cut every run that matches into chunks of `size` characters. What is before a run stays with
-    its first chunk, what is after it with its last one."""
+    """Cut every matching run into chunks of `size` characters. The text before a run stays with
+    its first chunk, the text after it with its last one."""
     start = 0
     for run in runs.finditer(text):
         for end in range(run.start() + size, run.end(), size):

@@ -1,4 +1,4 @@
-"""Names of a UMLS release, from its two tables: MRCONSO.RRF (names) and MRSTY.RRF (types)."""
+"""Reading of a UMLS release from two tables: MRCONSO.RRF (names) and MRSTY.RRF (types)."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ NAMES, TYPES = "MRCONSO.RRF", "MRSTY.RRF"
 
 
 class Term(NamedTuple):
-    """A name of a concept, and what kind of thing it is: a row for each type."""
+    """A name of a concept with one of its semantic types."""
 
     name: str
     concept: str
@@ -19,11 +19,13 @@ class Term(NamedTuple):
 
 
 def is_umls(path: Path) -> bool:
+    """Return whether a path is a folder with a UMLS release."""
     return (path / NAMES).exists() or (path / f"{NAMES}.gz").exists()
 
 
 def read_umls(folder: Path) -> Iterator[Term]:
-    """English names that are not suppressed, with the types of their concepts (`T047`)."""
+    """Yield the English names that are not suppressed, once for each type (`T047`) of their
+    concepts."""
     types: dict[str, list[str]] = defaultdict(list)
     for fields in _rows(folder, TYPES, 2):
         types[fields[0]].append(fields[1])
@@ -34,13 +36,13 @@ def read_umls(folder: Path) -> Iterator[Term]:
 
 
 def _rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
-    """Rows with at least so many columns; others are an error."""
+    """Yield the rows of a table. Raises a ValueError if one has fewer columns than given."""
     path = folder / name
     for number, line in read_lines(path if path.exists() else folder / f"{name}.gz"):
         fields = line.split("|")
         if len(fields) < columns:
             raise ValueError(
-                f"{path}, line {number}: fewer than the {columns} columns that this table of "
-                "UMLS has. The file may be cut off: copy it again."
+                f"{path}, line {number}: fewer than the {columns} columns of this UMLS table. The "
+                "file may be truncated: copy it again."
             )
         yield fields

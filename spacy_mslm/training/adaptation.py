@@ -1,65 +1,81 @@
-"""A stage before training: the encoder learns a domain's terms from text that nobody has labelled.
+"""A stage before training in which the encoder learns a domain's terms from unlabelled text.
 
-    labelled set --train--> teacher --labels--> text --adapt--> encoder --> training, from there
+    labelled set --train--> teacher --labels--> text --adapt--> encoder --> training starts there
 
-The `mslm` pipe's own training (masks, views, losses), on sentences whose terms are labelled by a
-terminology or, without one, by a teacher: a pipe that is trained on the labelled set first. What is
-kept of the stage is a checkpoint folder, with the entity heads in it: where the labels are those of
-the labelled set, training goes on from them too.
+The stage trains a pipe of its own with the losses, masks and views of the `mslm` pipe, on sentences
+whose terms are labelled by a terminology or by a teacher. A teacher is a pipe trained on the
+labelled set first. The result is a checkpoint folder with the entity heads in it. If the labels of
+the stage are those of the labelled set, training starts from its heads, too.
 """
 
 import hashlib
-import json
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import spacy
 import torch
 from safetensors.torch import load_file, save_file
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Optimizer
 
 from ..corpus.weak_corpus import WeakCorpus
-from ..masking.strategies import Masking
+from ..masking.strategies import Masking, NoMasking
 from ..masking.views import View
-from ..masking.weights import MaskWeighting
-from ..model.architecture import MSLMModel, shim_of
+from ..masking.weights import MaskWeighting, UniformWeights
 from ..model.checkpoints import save_checkpoint
+from ..model.network import MSLMNetwork
 from ..model.schedules import FloatOrSchedule
-from ..util.digests import made_of
 from ..util.files import replaced_folder
 from ..util.progress import progress_bar
+from ..util.stage_folder import StageFolder
+
+if TYPE_CHECKING:
+    from ..pipeline.component import MSLM
 
 RECORD = "adaptation.json"
 HEADS = "heads.safetensors"
-MODEL_SETTINGS = (
-    *("encoder", "window", "context", "split_sentences"),
-    *("detection_size", "classification_size"),
-)
+REMEDY = "Give another --paths.adapted, or delete the folder."
 SEED_OFFSET = 1_000_003
+
+# Settings of the pipe that do not change what the stage makes. Any other setting is recorded in the
+# folder, so that a new one cannot be forgotten.
+OWN_OF_PIPE = (
+    *("factory", "view", "mask_probability", "masking", "mask_weights", "loss_weights", "seed"),
+    *("scorer", "score_perplexity", "score_masked", "token_probabilities"),
+    *("batch_pieces", "max_unaligned"),
+)
+OWN_OF_MODEL = ("@architectures", "mixed_precision", "gradient_checkpointing")
+
+# Settings of the teacher: plain fine-tuning, whatever the pipe's own.
+TEACHER: dict[str, Any] = {
+    "masking": NoMasking(),
+    "mask_weights": UniformWeights(),
+    "loss_weights": {"mlm": 0.0, "ed": 1.0, "el": 1.0},
+}
+
+MakePipe = Callable[..., "MSLM"]
 
 
 class Adaptation:
-    """`spacy_mslm.Adaptation.v1`: settings of the stage.
+    """`spacy_mslm.Adaptation.v1`: the settings of the stage.
 
-    corpus: sentences with weak labels; without text, there is no adaptation.
-    output: the folder of the adapted encoder. If it is there already, made with the same settings
-        (and by a teacher of the same labelled set), it is used as it is.
-    steps: updates, of `batch_size` sentences each. Sentences of the text are held in memory, as
-        many as that takes.
-    optimizer, dropout: as under [training].
-    teacher_steps, teacher_optimizer: of the teacher's training, where the corpus needs one.
-    view, mask_probability, masking, mask_weights, loss_weights: as of the pipe.
-    seed: of masks, dropout and order; not the run's own, so that runs with other seeds can share
-        the encoder.
+    corpus: Sentences with weak labels. Without text, there is no adaptation.
+    output: The folder for the adapted encoder. A folder made earlier with the same settings (and
+        by a teacher of the same labelled set) is used as it is.
+    steps: The number of updates. `steps * batch_size` sentences are held in memory.
+    optimizer, dropout: As under [training].
+    teacher_steps, teacher_optimizer: The teacher's training, if the corpus needs a teacher.
+    batch_size: Sentences per update.
+    view, mask_probability, masking, mask_weights, loss_weights: As in the pipe.
+    seed: The seed of masks, dropout and order. It is not the seed of the run, so that runs with
+        different seeds can share the encoder.
     """
 
     def __init__(
@@ -81,8 +97,8 @@ class Adaptation:
     ) -> None:
         if corpus and output is None:
             raise ValueError(
-                "Adaptation needs a folder for the encoder that it makes, and none is set. "
-                "Give one with --paths.adapted, or leave out --paths.text."
+                "Adaptation needs a folder for the adapted encoder. Set one with --paths.adapted, "
+                "or leave out --paths.text."
             )
         self.corpus = corpus
         self.output = output
@@ -105,90 +121,123 @@ class Adaptation:
 
 def adapt(
     adaptation: Adaptation,
-    pipe: TrainablePipe,
-    teacher: TrainablePipe,
+    make_pipe: MakePipe,
+    teacher_settings: dict[str, Any],
+    name: str,
     get_examples: Callable[[], Iterable[Example]],
     labels: Sequence[str],
     nlp: Language,
-    settings: Any,
 ) -> Path:
-    """Run the stage, unless it was, and return the folder of the adapted encoder.
+    """Run the stage, unless its folder exists already, and return the folder.
 
-    pipe: an `mslm` pipe with the stage's settings, which is trained here.
-    teacher: one with the settings of the pipeline's own. The two may share a model.
-    get_examples, labels: of the labelled set.
-    nlp: the pipeline that is initialised; only its language and tokenizer are used, since the
+    make_pipe: Makes an `mslm` pipe with the given settings and with the model of the pipe called
+        `name`, without weights.
+    teacher_settings: Settings of that pipe that its teacher shares.
+    get_examples, labels: The labelled set and its labels.
+    nlp: The pipeline that is initialised. Only its language, tokenizer and config are used: the
         words of the text must not get into its vocabulary.
-    settings: what the config says of the stage and of the pipe; None if it says nothing. A folder
-        that another config has made is an error.
     """
     folder = Path(str(adaptation.output))
-    attrs = pipe.model.attrs
-    record = {"model": {key: attrs[key] for key in MODEL_SETTINGS}, "settings": settings}
-    if adaptation.corpus.needs_labels:
-        record["labelled_set"] = _digest(get_examples())
-    record = json.loads(json.dumps({key: made_of(value) for key, value in record.items()}))
-    if folder.exists():
-        if not _made_with(record, folder):
-            raise ValueError(
-                f"{folder} is not what this adaptation would make: it is of another encoder or "
-                "of other settings (its adaptation.json tells). Give another --paths.adapted, "
-                "or delete the folder."
-            )
+    needs_teacher = adaptation.corpus.needs_labels
+    settings = stage_settings(nlp, name, with_teacher=needs_teacher)
+    if needs_teacher:
+        settings["labelled_set"] = _digest(get_examples())
+    stage = StageFolder(folder, RECORD, settings, REMEDY)
+    found = stage.read()
+    if found is not None:
+        # A stage that no config describes cannot be compared with its record.
+        known = settings["settings"] is not None
+        stage.check(found if known else {})
         return folder
     start = time.process_time()
-    with torch.random.fork_rng():  # what follows is the same whether the stage is run or was
-        # Not the seed itself: a run with the same one that draws heads anew would draw those from
-        # which the encoder has learnt here, and start better than with others.
+    with torch.random.fork_rng():  # The run continues the same whether or not the stage is run.
+        # The heads of a run with the same seed must not be those that the stage started from.
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
-        if adaptation.corpus.needs_labels:
-            labelled = list(get_examples())
-            teacher.initialize(lambda: labelled, nlp=nlp, labels=labels)
-            optimizer = adaptation.teacher_optimizer
-            _train(teacher, labelled, adaptation, adaptation.teacher_steps, optimizer, "Teacher")
+        annotate = None
+        if needs_teacher:
+            teacher = make_pipe(**TEACHER, **teacher_settings)
+            annotate = _train_teacher(adaptation, teacher, list(get_examples()), labels)
+            del teacher
         config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
-        blank = spacy.blank(str(nlp.lang), config=config)
-        found = adaptation.corpus(blank, lambda docs: _entities(teacher, docs))
+        sentences = adaptation.corpus(spacy.blank(str(nlp.lang), config=config), annotate)
         wanted = adaptation.steps * adaptation.batch_size
-        examples = list(progress_bar(islice(found, wanted), total=wanted, desc="Sentences"))
+        examples = list(progress_bar(islice(sentences, wanted), total=wanted, desc="Sentences"))
         if not examples:
             raise ValueError(
                 "The text for adaptation has no sentence in which an entity was found, or the "
-                "teacher was never sure of one (adaptation.corpus.min_confidence). Check "
-                "--paths.text and, where it is given, --paths.terms; a teacher is surer after "
-                "more --training.max_steps."
+                "teacher was never confident of one (adaptation.corpus.min_confidence). Check "
+                "--paths.text and, if given, --paths.terms. A teacher is more confident after more "
+                "--training.max_steps."
             )
-        # A teacher's labels are those of the labelled set, even if it was sure of none of a type.
-        own = labels if adaptation.corpus.all_need_labels else None
-        pipe.initialize(lambda: examples, nlp=blank, labels=own)
-        _train(pipe, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
+        del annotate, sentences  # The teacher's network is not needed any more.
+        student = make_pipe(**adaptation.pipe_settings)
+        # A teacher's labels are those of the labelled set, even if it found none of a type.
+        own = labels if adaptation.corpus.all_need_labels else student.gold_labels(examples)
+        student.start(examples, own)
+        _train(student, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
     with replaced_folder(folder) as temporary:
-        network = shim_of(pipe.model).network
-        save_checkpoint(network.lm, pipe.model.attrs["encoder"], temporary)
+        network = student.shim.network
+        save_checkpoint(network.lm, student.model.attrs["encoder"], temporary)
         save_file(network.entity_heads.state_dict(), temporary / HEADS)
-        record["labels"] = pipe.labels
-        record["sentences"] = len(examples)
-        record["cpu_seconds"] = round(time.process_time() - start)
-        (temporary / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")
+        results = {
+            "labels": list(student.labels),
+            "sentences": len(examples),
+            "cpu_seconds": round(time.process_time() - start),
+        }
+        stage.write({**stage.settings, **results}, temporary)
     return folder
 
 
-def keep_heads(model: MSLMModel, folder: Path, labels: Sequence[str]) -> None:
-    """Put the stage's entity heads on a model with its encoder, if their labels are these."""
-    record = json.loads((folder / RECORD).read_text(encoding="utf8"))
-    if record["labels"] == list(labels):
-        shim_of(model).network.entity_heads.load_state_dict(load_file(folder / HEADS))
+def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, Any]:
+    """Return all settings of a config that change what the stage makes.
+
+    with_teacher: Whether a teacher labels the text. Otherwise its settings do not matter.
+    RETURNS: `model` and `settings`; the latter is None if the config does not describe the stage.
+    """
+    config = nlp.config.interpolate()
+    stage = config["initialize"]["components"].get(name, {}).get("adaptation", {})
+    pipe = dict(config["components"][name])
+    model = {k: v for k, v in pipe.pop("model").items() if k not in OWN_OF_MODEL}
+    if not stage:
+        return {"model": model, "settings": None}
+    # The place of the folder does not change what is in it.
+    settings = {k: v for k, v in stage.items() if k != "output"}
+    settings["tokenizer"] = config["nlp"]["tokenizer"]
+    if with_teacher:
+        # Values of None are left out: folders of earlier versions do not have these keys.
+        used = {k: v for k, v in pipe.items() if k not in OWN_OF_PIPE and v is not None}
+        settings.update(used)
+    else:
+        settings = {k: v for k, v in settings.items() if not k.startswith("teacher")}
+    return {"model": model, "settings": settings}
+
+
+def keep_heads(network: MSLMNetwork, folder: Path, labels: Sequence[str]) -> None:
+    """Load the entity heads of the stage into a network, if the stage had the same labels."""
+    record = StageFolder(folder, RECORD, {}).read()
+    if record is not None and record["labels"] == list(labels):
+        network.entity_heads.load_state_dict(load_file(folder / HEADS))
+
+
+def _train_teacher(
+    adaptation: Adaptation, teacher: "MSLM", labelled: list[Example], labels: Sequence[str]
+) -> Callable[[Iterable[Doc]], Iterator[Doc]]:
+    """Train the teacher on the labelled set and return a function that annotates documents."""
+    teacher.start(labelled, labels)
+    steps, optimizer = adaptation.teacher_steps, adaptation.teacher_optimizer
+    _train(teacher, labelled, adaptation, steps, optimizer, "Teacher")
+    return lambda docs: _entities(teacher, docs)
 
 
 def _train(
-    pipe: TrainablePipe,
+    pipe: "MSLM",
     examples: list[Example],
     adaptation: Adaptation,
     steps: int,
     optimizer: Optimizer,
     title: str,
 ) -> None:
-    """Update an initialised pipe, with a progress bar."""
+    """Update a pipe, with a progress bar."""
     shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
     stream = islice(cycle(shuffled), steps * adaptation.batch_size)
     with progress_bar(total=steps, desc=title) as bar:
@@ -200,8 +249,8 @@ def _train(
             bar.update()
 
 
-def _entities(teacher: TrainablePipe, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Documents with the entities that the teacher finds, where it writes them to spans, too."""
+def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:
+    """Yield documents with the teacher's entities in `doc.ents`, also if it writes span groups."""
     for doc in teacher.pipe(docs, batch_size=256):
         for spans in doc.spans.values():
             doc.set_ents(list(spans), default="outside")
@@ -210,7 +259,7 @@ def _entities(teacher: TrainablePipe, docs: Iterable[Doc]) -> Iterator[Doc]:
 
 
 def _digest(examples: Iterable[Example]) -> str:
-    """Of a labelled set: texts and entities."""
+    """Return a digest of the texts and entities of a labelled set."""
     digest = hashlib.blake2b(digest_size=16)
     for example in examples:
         spans = [(s.start, s.end, s.label_) for s in example.reference.ents]
@@ -218,12 +267,3 @@ def _digest(examples: Iterable[Example]) -> str:
             spans += [(s.start, s.end, s.label_) for s in group]
         digest.update(repr((example.reference.text, spans)).encode("utf8"))
     return digest.hexdigest()
-
-
-def _made_with(record: dict, folder: Path) -> bool:
-    try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf8"))
-    except (OSError, ValueError):
-        return False
-    known = record["settings"] is not None
-    return known and {key: found.get(key) for key in record} == record

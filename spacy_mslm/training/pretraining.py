@@ -6,7 +6,6 @@ Chance comes from the seed and the step alone, so that a run which was killed go
 checkpoint as if it had never stopped: the same weights, to the bit, on the same kind of machine.
 """
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -24,23 +23,29 @@ from spacy.util import minibatch
 from ..corpus.readers import read_gold
 from ..masking.strategies import Masking
 from ..masking.weights import MaskWeighting, MaskWeights
-from ..model.architecture import MSLMModel, build_mslm_v1, load_encoder, shim_of
+from ..model.architecture import MSLMModel, build_mslm_v1, set_encoder, shim_of
 from ..model.checkpoints import save_checkpoint
 from ..model.new_encoder import Size, write_new_encoder
 from ..model.optimizer import AdamW
-from ..pieces.packing import Block, PackedText
-from ..scoring.masked_text import masked_row_losses, perplexities
+from ..model.shim import MSLMShim
+from ..pieces.packing import PackedBlock, PackedText
+from ..pieces.wordpieces import Wordpieces
+from ..scoring.perplexity import perplexities, row_losses
 from ..text.plain_texts import as_paths, read_texts, text_files
 from ..text.terminology import Terminology
 from ..types import BLM, ELM, Pieces, Row, no_ints
-from ..util.digests import made_of
 from ..util.files import replaced_folder
 from ..util.progress import progress_bar
+from ..util.stage_folder import StageFolder
 from .losses import Terms
 from .step import learn
 
 RECORD = "pretraining.json"
 STATE = "optimizer.safetensors"
+REMEDY = (
+    "Give another folder, or --force to start over in a folder of an earlier pretraining. To "
+    "continue the training of a finished encoder, give it with --vars.encoder."
+)
 # Blocks that are not trained on: one in a hundred, one or more, and no more than these.
 HELD_OUT = 200
 
@@ -106,27 +111,22 @@ class Pretraining:
         self.seed = seed
 
 
-def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool = False) -> dict:
-    """Train until the last step, from the folder's own checkpoint if it has one of this training.
-    Returns the record that is in the folder, too.
+def pretrain(
+    pretraining: Pretraining, folder: Path, settings: dict[str, Any], force: bool = False
+) -> dict[str, Any]:
+    """Train to the last step, starting from the folder's checkpoint if it has one.
 
-    settings: what the config says; a folder that another config has made is an error, unless
-        `force`, which starts anew.
+    settings: The [pretraining] block of the config. A folder made with other settings is an error.
+    force: Start over in such a folder.
+    RETURNS: The record that is also in the folder.
     """
-    record = _read_record(folder)
-    if force:
-        record = {}
-    settings = {k: v for k, v in settings.items() if k != "checkpoint_every"}
-    settings = json.loads(json.dumps(made_of(settings)))
-    if record and record.get("settings") != settings:
-        raise ValueError(
-            f"{folder} is not what this pretraining would make: it is of other text, another "
-            "encoder or other settings (its pretraining.json tells). Give another folder, or "
-            "--force to start anew. To train a finished encoder further, give it with "
-            "--vars.encoder."
-        )
-    if not record:
-        record = {"settings": settings, "step": 0, "history": []}
+    recorded = {k: v for k, v in settings.items() if k != "checkpoint_every"}
+    stage = StageFolder(folder, RECORD, {"settings": recorded}, REMEDY)
+    record = stage.read()
+    if record is not None and not force:
+        stage.check(record)
+    if record is None or force:
+        record = {**stage.settings, "step": 0, "history": []}
         if pretraining.encoder is None:
             torch.manual_seed(pretraining.seed)
             with replaced_folder(folder) as temporary:
@@ -137,16 +137,16 @@ def pretrain(pretraining: Pretraining, folder: Path, settings: Any, force: bool 
                     pretraining.vocab_size,
                     pretraining.lowercase,
                 )
-                _write_record(record, temporary)
+                stage.write(record, temporary)
     if record["step"] < pretraining.steps:
         is_ours = record["step"] or pretraining.encoder is None
         model = _load(pretraining, str(folder) if is_ours else str(pretraining.encoder))
-        _train(pretraining, model, folder, record)
+        _train(pretraining, model, stage, record)
     return record
 
 
 def _load(pretraining: Pretraining, encoder: str) -> MSLMModel:
-    """The model of the pipe; its entity heads learn nothing here."""
+    """Return the model of an `mslm` pipe. Its entity heads are not trained here."""
     model = build_mslm_v1(
         encoder,
         window=pretraining.length,
@@ -154,26 +154,29 @@ def _load(pretraining: Pretraining, encoder: str) -> MSLMModel:
         mixed_precision=pretraining.mixed_precision,
     )
     model.set_dim("nO", 1)
-    load_encoder(model, encoder)
+    set_encoder(model, encoder)
     return model
 
 
-def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dict) -> None:
-    packed = PackedText(_documents(pretraining, model), pretraining.length)
+def _train(
+    pretraining: Pretraining, model: MSLMModel, stage: StageFolder, record: dict[str, Any]
+) -> None:
+    shim = shim_of(model)
+    packed = PackedText(_documents(pretraining, shim.wordpieces), pretraining.length)
     n_held_out = min(HELD_OUT, 1 + len(packed) // 100)
     n_train = len(packed) - n_held_out
     if n_train < 1:
         raise ValueError(
-            f"The text has {packed.n_pieces} pieces, which is too little to train on and to "
-            f"hold some out: it takes more than two blocks of {pretraining.length} "
-            "(pretraining.length). Give more text."
+            f"The text has {packed.n_pieces} pieces, which is too few to train on and hold some "
+            f"out: more than two blocks of {pretraining.length} (pretraining.length) are needed. "
+            "Give more text."
         )
     record["pieces"] = packed.n_pieces
     weights = _count_masks(pretraining, packed, n_train)
     optimizer, step = pretraining.optimizer, record["step"]
-    named = list(shim_of(model).network.named_parameters())
     if step:
-        optimizer.load_moments(shim_of(model).id, named, load_file(folder / STATE))
+        named = list(shim.network.named_parameters())
+        optimizer.load_moments(shim.id, named, load_file(stage.path / STATE))
     for _ in range(step):
         optimizer.step_schedules()
     order = _Order(n_train, pretraining.seed)
@@ -183,18 +186,20 @@ def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dic
     pieces = 0
     with bar:
         while step < pretraining.steps:
-            torch.manual_seed(_number(pretraining.seed, step))
+            torch.manual_seed(_seed_of_step(pretraining.seed, step))
             generator = np.random.default_rng([pretraining.seed, step])
             chosen = range(step * pretraining.batch_size, (step + 1) * pretraining.batch_size)
             rows = [_masked_row(packed[order[i]], pretraining.masking, generator) for i in chosen]
             try:
-                terms = learn(model, rows, pretraining.batch_pieces, weights, Terms(1.0, 0.0, 0.0))
-                shim_of(model).finish_update(optimizer)
+                terms = learn(
+                    *(model, shim.wordpieces, rows, pretraining.batch_pieces, weights),
+                    Terms(1.0, 0.0, 0.0),
+                )
+                shim.finish_update(optimizer)
             except ValueError as err:
-                saved = record["step"]
                 raise ValueError(
-                    f"The loss is not a number at step {step}. The last checkpoint, of step "
-                    f"{saved}, is in {folder}. Lower the learn rate."
+                    f"NaN or infinite loss at step {step}. The last checkpoint, of step "
+                    f"{record['step']}, is in {stage.path}. Lower the learn rate."
                 ) from err
             optimizer.step_schedules()
             step += 1
@@ -208,29 +213,26 @@ def _train(pretraining: Pretraining, model: MSLMModel, folder: Path, record: dic
                 row = {
                     "step": step,
                     "loss": round(float(np.mean(losses)), 4),
-                    **_perplexity(pretraining, model, held_out),
+                    **_perplexity(pretraining, shim, held_out),
                     "pieces_per_second": round(speed),
                 }
                 losses = []
                 record["history"].append(row)
                 record["step"] = step
-                _save(pretraining, model, named, folder, record)
+                _save(pretraining, model, stage, record)
 
 
 def _save(
-    pretraining: Pretraining,
-    model: MSLMModel,
-    named: list[tuple[str, torch.nn.Parameter]],
-    folder: Path,
-    record: dict,
+    pretraining: Pretraining, model: MSLMModel, stage: StageFolder, record: dict[str, Any]
 ) -> None:
-    """Write a checkpoint folder; what only a training that goes on needs is not in the last one."""
+    """Write a checkpoint folder. The last one has no state of the optimiser."""
     shim = shim_of(model)
-    with replaced_folder(folder) as temporary:
+    with replaced_folder(stage.path) as temporary:
         save_checkpoint(shim.network.lm, model.attrs["encoder"], temporary)
         if record["step"] < pretraining.steps:
+            named = list(shim.network.named_parameters())
             save_file(pretraining.optimizer.moments(shim.id, named), temporary / STATE)
-        _write_record(record, temporary)
+        stage.write(record, temporary)
 
 
 class _Order:
@@ -250,8 +252,8 @@ class _Order:
         return int(self._order[place])
 
 
-def _masked_row(block: Block, masking: Masking, generator: np.random.Generator) -> Row:
-    return Row(block.ids, masking(block.sequence, generator), no_ints(), no_ints(), [])
+def _masked_row(block: PackedBlock, masking: Masking, generator: np.random.Generator) -> Row:
+    return Row(block.ids, masking(block.window, generator), no_ints(), no_ints(), [])
 
 
 def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> MaskWeights:
@@ -259,22 +261,22 @@ def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> 
     generator = np.random.default_rng([pretraining.seed])
     counts = np.zeros(3, dtype=np.int64)
     for i in range(n_train):
-        counts += np.bincount(pretraining.masking(packed[i].sequence, generator), minlength=3)
+        counts += np.bincount(pretraining.masking(packed[i].window, generator), minlength=3)
     return pretraining.mask_weights(int(counts[BLM]), int(counts[ELM]))
 
 
 def _perplexity(
-    pretraining: Pretraining, model: MSLMModel, blocks: Sequence[Block]
+    pretraining: Pretraining, shim: MSLMShim, blocks: Sequence[PackedBlock]
 ) -> dict[str, float | None]:
-    """Of the masked-LM head on blocks that it does not learn from, always with the same masks."""
+    """Measure perplexity on held-out blocks, always with the same masks."""
     generator = np.random.default_rng([pretraining.seed])
     rows = [_masked_row(block, pretraining.masking, generator) for block in blocks]
-    found = perplexities(*masked_row_losses(model, rows, pretraining.batch_pieces))
+    found = perplexities(*row_losses(shim, rows, pretraining.batch_pieces))
     return {name.removeprefix("mslm_"): value for name, value in found.items()}
 
 
 def _documents(
-    pretraining: Pretraining, model: MSLMModel
+    pretraining: Pretraining, wordpieces: Wordpieces
 ) -> Iterator[tuple[Pieces, list[tuple[int, int]]]]:
     """Pieces and mentions, a batch at a time; the words of the text stay in no vocabulary."""
     nlp = spacy.blank(
@@ -285,7 +287,7 @@ def _documents(
     )
     docs = progress_bar(_docs(pretraining, nlp), desc="Reading", unit=" docs")
     for batch in minibatch(docs, 256):
-        for doc, pieces in zip(batch, shim_of(model).wordpieces(batch), strict=True):
+        for doc, pieces in zip(batch, wordpieces(batch), strict=True):
             spans = terminology(doc) if terminology and not doc.ents else doc.ents
             yield pieces, [(span.start, span.end) for span in spans]
 
@@ -305,21 +307,6 @@ def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
     return chain((text for _, text in read_texts(plain)), (doc.text for doc in docs))
 
 
-def _number(seed: int, step: int) -> int:
-    """One number of two, for a generator that takes one."""
+def _seed_of_step(seed: int, step: int) -> int:
+    """Combine two numbers into a seed for a generator that takes one."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
-
-
-def _read_record(folder: Path) -> dict:
-    if not folder.exists():
-        return {}
-    try:
-        return json.loads((folder / RECORD).read_text(encoding="utf8"))
-    except (OSError, ValueError):
-        raise ValueError(
-            f"{folder} exists, and is not the folder of a pretraining. Give another folder."
-        ) from None
-
-
-def _write_record(record: dict, folder: Path) -> None:
-    (folder / RECORD).write_text(json.dumps(record, indent=2), encoding="utf8")

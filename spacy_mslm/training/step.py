@@ -1,29 +1,37 @@
-"""Rows -> gradients: what one update of any training does, whatever it trains for."""
+"""One update of any training: rows -> losses -> gradients."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..masking.weights import MaskWeights
-from ..model.architecture import MSLMModel, shim_of
+from ..model.architecture import MSLMModel
 from ..pieces.collate import batch_rows
+from ..pieces.wordpieces import Wordpieces
 from ..types import Row
 from .losses import Terms, count_totals, joint_loss
 
 
 def learn(
     model: MSLMModel,
+    wordpieces: Wordpieces,
     rows: Sequence[Row],
     batch_pieces: int,
     mask_weights: MaskWeights,
     weights: Terms,
 ) -> Terms:
-    """Forward, losses and backward, one padded batch at a time; returns the terms, unweighted.
+    """Run forward and backward passes over one padded batch at a time. Gradients add up in the
+    network until the optimiser steps.
 
-    batch_pieces: the most padded pieces that go through the encoder at once.
-    A loss that is not a number raises, and the gradient is dropped.
+    wordpieces: Those of the model's encoder.
+    rows: The windows to learn from.
+    batch_pieces: The most padded pieces that go through the encoder at once.
+    mask_weights: The weight of a masked piece of each kind (eq. 6).
+    weights: The weight of each loss in the sum of eq. 12.
+    RETURNS: The losses, without their weights.
+    RAISES: NotFiniteLoss, before the backward pass of that batch.
     """
-    batches = list(batch_rows(rows, batch_pieces, shim_of(model).wordpieces))
+    batches = list(batch_rows(rows, batch_pieces, wordpieces))
     totals = count_totals(batches, mask_weights)
     sums = Terms(0.0, 0.0, 0.0)
     for batch in batches:
@@ -31,16 +39,18 @@ def learn(
         terms, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
         for name, value in terms._asdict().items():
             if not np.isfinite(value):
-                shim_of(model).drop_gradients()
-                raise NotFinite(name)
+                raise NotFiniteLoss(name)
         backprop(gradients)
         sums = Terms(*(a + b for a, b in zip(sums, terms, strict=True)))
     return sums
 
 
-class NotFinite(ValueError):
-    """A term of the loss is infinite, or not a number."""
+class NotFiniteLoss(ValueError):
+    """A NaN or infinite loss.
+
+    term: The name of the loss: mlm, ed or el.
+    """
 
     def __init__(self, term: str) -> None:
-        super().__init__(f"The loss {term} is not a number. Lower the learn rate.")
+        super().__init__(f"NaN or infinite loss: {term}. Lower the learn rate.")
         self.term = term

@@ -1,16 +1,26 @@
-"""UTF-8 files, line by line."""
+"""Reading of UTF-8 text files and JSON lines, line by line."""
 
 import gzip
+import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..errors import Errors
 
+# Half of a UTF-16 pair, which UTF-8 cannot encode. JSON can hold one as an escape.
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
+
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a UTF-8 file, `.gz` or not. Lines end at a newline only:
-    str.splitlines would also cut at characters that occur inside of tokens, such as U+2028."""
+    """Yield the number and the text of each line of a UTF-8 file, which may be compressed (`.gz`).
+
+    Lines end at a newline only: str.splitlines would also cut at characters that occur inside
+    tokens, such as U+2028.
+    """
     if path.is_dir():
         raise ValueError(
             f"{path} is a folder, but one file is expected here. Name a file in it, or convert "
@@ -29,3 +39,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise ValueError(Errors.M109.format(path=path, line=number)) from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as err:
             raise ValueError(Errors.M152.format(path=path, line=number + 1)) from err
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the number and the JSON object of each line that is not blank; None instead of the
+    object if the line is not a valid one. The caller knows what to say about it."""
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            yield number, record if isinstance(record, dict) else None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..util import markdown
 from ..util.files import replace_file
 from .notes import LISTED, Survey
 from .shards import SPLITS
@@ -103,7 +104,7 @@ def write_card(path: Path, stats: dict[str, Any]) -> None:
         f"Made by spacy-mslm {stats['spacy_mslm']} with the seed {stats['seed']}. The labels are a "
         "machine's: nobody has looked at them. Splits are by patient.",
         "",
-        *_table(table),
+        *markdown.table(table),
         "",
         "## Notes",
         "",
@@ -131,9 +132,3 @@ def write_card(path: Path, stats: dict[str, Any]) -> None:
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    header, *body = rows
-    rule = ["---", *["---:" for _ in header[1:]]]
-    return [f"| {' | '.join(row)} |" for row in (header, rule, *body)]

@@ -28,15 +28,16 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.util import minibatch, registry
 
-from ..util.digests import made_of
 from ..util.files import replace_file
 from ..util.progress import progress_bar
+from ..util.stage_folder import StageFolder
 from .card import statistics, write_card
 from .concepts import Mention
 from .labeller import Failed, Labeller, make_labeller
 from .notes import Note, Notes, Survey
 from .shards import SPLITS, Shard, split_of
 
+REMEDY = "Give another --paths.output, or --force to start over in a folder of weak labels."
 RECORD, DONE, LEARNT = "weak.json", "done", "aggregation.bin"
 # Notes that go through the annotators at once, and those that an aggregation learns from.
 BATCH = 32
@@ -56,9 +57,9 @@ def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bo
     force: begin anew in a folder that has another corpus in it.
     """
     notes: Notes = registry.resolve({"notes": settings["notes"]})["notes"]
-    record = json.loads(json.dumps(made_of(settings)))
+    stage = StageFolder(output, RECORD, settings, REMEDY)
     with _private():
-        _open_folder(output, record, force)
+        _open_folder(stage, force)
         survey = notes.survey()
         _learn(settings, notes, survey, output)
         done = {int(path.stem) for path in (output / DONE).glob("*.json")}
@@ -67,7 +68,7 @@ def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bo
             left = (chunk for chunk in chunks if not _is_done(chunk, done, bar.update))
             for n in _run(settings, output, left, jobs):
                 bar.update(n)
-        stats = statistics(survey, _counted(output), settings, record)
+        stats = statistics(survey, _counted(output), settings, stage.settings)
         replace_file(output / "stats.json", (json.dumps(stats, indent=2) + "\n").encode("utf8"))
         write_card(output / "card.md", stats)
     return stats
@@ -90,31 +91,21 @@ def _is_done(chunk: Chunk, done: set[int], tell: Any) -> bool:
     return True
 
 
-def _open_folder(output: Path, record: dict, force: bool) -> None:
-    """Make it, or see that it is of the same settings, notes and terminologies."""
-    path = output / RECORD
+def _open_folder(stage: StageFolder, force: bool) -> None:
+    """Make the folder, or check that it has a corpus of the same settings, notes and
+    terminologies. Remove what is out of date or unfinished."""
+    output = stage.path
     output.mkdir(parents=True, exist_ok=True)
-    # What a run that was killed had just begun to write does not count.
-    if any(not entry.name.startswith(f".{RECORD}.") for entry in output.iterdir()):
-        try:
-            found = json.loads(path.read_text(encoding="utf8"))
-        except (OSError, ValueError):
-            # Not ours: not even --force takes it away.
-            raise ValueError(
-                f"{output} exists, and is not the folder of a weakly labelled corpus. Give "
-                "another one."
-            ) from None
-        if found != record and not force:
-            raise ValueError(
-                f"{output} has a corpus of other notes, terminologies or settings in it (its "
-                "weak.json tells). Give another --paths.output, or --force to begin anew."
-            )
+    record = stage.read()
+    if record is not None:
+        if not force:
+            stage.check(record)
         for folder in (DONE, *SPLITS):
-            if found != record:
+            if stage.differences(record):
                 shutil.rmtree(output / folder, ignore_errors=True)
             for unfinished in (output / folder).glob(".*"):
                 unfinished.unlink()
-    replace_file(path, (json.dumps(record, indent=2) + "\n").encode("utf8"))
+    stage.write(stage.settings)
     (output / DONE).mkdir(exist_ok=True)
 
 

@@ -1,19 +1,19 @@
-"""A human look at weak labels: a random sample of sentences goes out to an annotation tool, and
-what comes back tells how many of the labels are right.
+"""Review of weak labels by a person: export a random sample of sentences to an annotation tool,
+and compute from the reviewed sample how many of the labels are right.
 
-A line of the sample is a sentence, its mentions under the names of both tools:
+Each line of the sample is a sentence. Its mentions have the field names of both tools:
 
     {"id": "17:3", "text": "Denies fever.", "tokens": [...], "meta": {"id": "17:3"},
      "spans": [{"start": 7, "end": 12, "start_offset": 7, "end_offset": 12, "label": "Symptom",
                 "token_start": 1, "token_end": 1}]}
 
 Prodigy: `prodigy ner.manual SET blank:en sample.jsonl --label Disease,Symptom,Treatment`. Correct
-the spans and accept; reject a sentence in which nothing is right; ignore what cannot be told. Then
-`prodigy db-out SET > reviewed.jsonl`.
+the spans and accept; reject a sentence in which nothing is right; ignore a sentence if you cannot
+decide. Then `prodigy db-out SET > reviewed.jsonl`.
 
-doccano: a project for sequence labelling, "count grapheme clusters as one character" off; import as
-JSONL with the column of data "text" and the column of labels "spans". Export as JSONL, only what
-is approved: doccano does not tell a sentence that was left as it was from one nobody has seen.
+doccano: create a project for sequence labelling with "count grapheme clusters as one character"
+off; import as JSONL with the data column "text" and the label column "spans". Export approved
+sentences only, as JSONL: the export does not show which of the others were looked at.
 """
 
 import json
@@ -27,21 +27,21 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ..corpus.formats.jsonl import read_jsonl
-from ..corpus.formats.records import check_mention
-from ..corpus.label_schemes import Mention
-from ..corpus.readers import read_gold
+from ..corpus.formats.jsonl import parse_mention, read_jsonl
+from ..corpus.formats.records import format_error
+from ..corpus.readers import read_gold, spacy_files
 from ..errors import Errors
+from ..types import Mention
 from ..util.files import replace_file
-from ..util.lines import read_lines
+from ..util.lines import read_json_lines
 
 ANSWERS = ("accept", "reject", "ignore")
-# Of the normal distribution, for an interval of 95 %.
+# Quantile of the normal distribution for a 95 % interval.
 Z = 1.959964
 
 
 class Precision(NamedTuple):
-    """How many of the weak mentions are right."""
+    """The number of weak mentions, and how many of them are right."""
 
     right: int
     total: int
@@ -52,7 +52,7 @@ class Precision(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's, of 95 %."""
+        """The 95 % Wilson score interval; None without mentions."""
         if not self.total:
             return None
         share, square = self.right / self.total, Z * Z / self.total
@@ -62,13 +62,15 @@ class Precision(NamedTuple):
 
 
 class Review(NamedTuple):
-    """What a reviewer says of a sample.
+    """The result of a review.
 
-    sentences: accepted or rejected ones; the figures are of these.
-    added: mentions of the reviewer that overlap no weak one.
-    missing: ids of sentences of the sample that did not come back.
-    unknown: ids of sentences that are not in the sample, or have another text there; the line's
-        number where there is no id.
+    sentences: Number of accepted and rejected sentences, from which the figures are computed.
+    ignored: Number of ignored sentences.
+    overall, labels: Precision of all mentions, and by label.
+    added: Number of mentions of the reviewer that overlap no weak mention.
+    missing: Ids of sentences of the sample that were not returned.
+    unknown: Ids of returned sentences that are not in the sample, or have another text there; the
+        line number if there is no id.
     """
 
     sentences: int
@@ -81,7 +83,7 @@ class Review(NamedTuple):
 
 
 class _Reviewed(NamedTuple):
-    """A line that came back; the mentions of one that was rejected mean nothing."""
+    """A returned line. The mentions of a rejected sentence have no meaning."""
 
     line: int
     names: list[str]
@@ -90,29 +92,29 @@ class _Reviewed(NamedTuple):
     mentions: list[Mention]
 
 
-# ---- out ----
+# ---- export ----
 
 
 def export_review(corpus: Path, output: Path, n: int, seed: int) -> int:
-    """Write `n` sentences of a corpus that have labels, or all where there are fewer, drawn at
-    random, always the same ones for a seed; returns how many.
+    """Write a random sample of the sentences of a corpus that have labels.
 
-    corpus: a `.spacy` file or a folder of them, a document a sentence.
-    output: a `.jsonl` file, which only its owner can read, as it has text of notes in it.
+    corpus: A `.spacy` file or a folder of them, with one sentence per document.
+    output: A `.jsonl` file. Only its owner can read it, as it holds text of notes.
+    n: Number of sentences; all are written if there are fewer.
+    seed: Seed of the sample.
+
+    Returns the number of sentences written.
     """
     if n < 1:
-        raise ValueError(f"A review needs at least 1 sentence, but {n} are asked for.")
+        raise ValueError(f"A review needs at least 1 sentence, but {n} are requested.")
     sample = _sample(corpus, n, seed)
     if not sample:
-        raise ValueError(
-            f"{corpus} has no labelled sentence to review. Give a corpus in which something "
-            "was found."
-        )
+        raise ValueError(f"{corpus} has no labelled sentence to review. Give a corpus with labels.")
     name, count = Counter(record["id"] for record in sample).most_common(1)[0]
     if count > 1:
         raise ValueError(
-            f"{corpus}: the id {name} is there more than once, so that a review could not be "
-            "told from the other. Give every document its own user_data['id']."
+            f"{corpus}: the id {name} occurs more than once, so reviews could not be matched. "
+            "Give every document a unique user_data['id']."
         )
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in sample)
     replace_file(output, "".join(lines).encode("utf8"), mode=0o600)
@@ -120,8 +122,8 @@ def export_review(corpus: Path, output: Path, n: int, seed: int) -> int:
 
 
 def _sample(corpus: Path, n: int, seed: int) -> list[dict[str, Any]]:
-    """A reservoir: each sentence is in the sample with the same probability, and no others are
-    held in memory."""
+    """Draw a reservoir sample: each sentence has the same probability, and only the sample is held
+    in memory."""
     rng = random.Random(seed)
     sample: list[dict[str, Any]] = []
     seen = 0
@@ -137,9 +139,8 @@ def _sample(corpus: Path, n: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _docs(corpus: Path) -> Iterator[Doc]:
-    files = sorted(f for f in corpus.rglob("*.spacy") if f.is_file() and f.name[0] != ".")
-    for file in files or [corpus]:
-        # Each has its own vocabulary, so that the words of a large corpus do not pile up.
+    for file in spacy_files(corpus) or [corpus]:
+        # One vocabulary per file, so that memory does not grow with the words of the corpus.
         yield from read_gold(file, Vocab())
 
 
@@ -148,7 +149,7 @@ def _record(doc: Doc) -> dict[str, Any]:
     return {
         "id": name,
         "text": doc.text,
-        # Prodigy would make its own, and fail where a mention is none of them.
+        # Prodigy would tokenise the text itself, and fail where its tokens split a mention.
         "tokens": [
             {
                 "text": token.text,
@@ -175,17 +176,16 @@ def _record(doc: Doc) -> dict[str, Any]:
     }
 
 
-# ---- back ----
+# ---- result ----
 
 
 def read_review(original: Path, reviewed: Path) -> Review:
-    """Compare a sample with what came back: a weak mention is right if the reviewer has one with
-    the same boundaries and label. All mentions of a sentence that was rejected are wrong.
+    """Compare a sample with its review. A weak mention is right if the reviewer has a mention with
+    the same boundaries and label. All mentions of a rejected sentence are wrong.
 
-    original: the file of `export_review`.
-    reviewed: the export of Prodigy or doccano, told apart by Prodigy's "answer". Sentences are
-        known by their id, or where the tool has lost it, by their text; a
-        changed text is unknown.
+    original: The file written by `export_review`.
+    reviewed: The export of Prodigy or doccano; lines with "answer" are Prodigy's. Sentences are
+        matched by id or, if the tool lost it, by text.
     """
     sample = {document.id: document for document in read_jsonl(original)}
     of_text = defaultdict(list)
@@ -221,8 +221,8 @@ def read_review(original: Path, reviewed: Path) -> Review:
     sentences = answers["accept"] + answers["reject"]
     if not sentences:
         raise ValueError(
-            f"{reviewed} has no reviewed sentence: of {original}, none came back accepted or "
-            "rejected. Export it again from Prodigy or doccano."
+            f"{reviewed} has no reviewed sentence: no sentence of {original} came back accepted "
+            "or rejected. Export it again from Prodigy or doccano."
         )
     return Review(
         sentences,
@@ -236,49 +236,29 @@ def read_review(original: Path, reviewed: Path) -> Review:
 
 
 def _read_reviewed(path: Path) -> Iterator[_Reviewed]:
-    """The lines of an export. Not by `read_jsonl`, which leaves out what was rejected, and takes no
-    second list of mentions beside the first, as doccano may send back the one it was given."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-            raise _refusal(path, number, "a line is a JSON object with a 'text'")
+    """Yield the lines of an export. `read_jsonl` cannot be used: it leaves out rejected records,
+    and rejects a second list of mentions, as doccano may return the one that was imported."""
+    for number, record in read_json_lines(path):
+        text = record.get("text") if record else None
+        if record is None or not isinstance(text, str):
+            raise format_error(path, number, "a line is a JSON object with a 'text'")
         answer = record.get("answer", "accept")
         if answer not in ANSWERS:
             raise ValueError(
-                f"{path}, line {number}: the answer is not one of {', '.join(ANSWERS)}, as "
-                "Prodigy has them."
+                f"{path}, line {number}: the answer is not one of {', '.join(ANSWERS)}, which "
+                "Prodigy writes."
             )
         keys = ("spans",) if "answer" in record else ("label", "entities", "spans")
         items = next((record[key] for key in keys if isinstance(record.get(key), list)), None)
         if items is None and "answer" not in record:
-            raise _refusal(path, number, "one of 'label', 'entities' and 'spans' is a list")
-        text = record["text"]
-        mentions = [_mention(item, text, path, number) for item in items or []]
+            raise format_error(path, number, "one of 'label', 'entities' and 'spans' is a list")
+        mentions = [parse_mention(item, text, path=path, line=number) for item in items or []]
         yield _Reviewed(number, _names(record), text, answer, mentions)
 
 
 def _names(record: dict[str, Any]) -> list[str]:
-    """The first is ours, if any is: doccano may have put its own number in place of `id`."""
+    """Return the ids of a record. The first is that of the sample, if any is: doccano may have
+    replaced `id` by its own number."""
     meta = record.get("meta")
     given = [meta.get("id") if isinstance(meta, dict) else None, record.get("id")]
     return [str(name) for name in given if isinstance(name, str | int)]
-
-
-def _mention(item: Any, text: str, path: Path, line: int) -> Mention:
-    if isinstance(item, dict):
-        start = item.get("start", item.get("start_offset"))
-        item = [start, item.get("end", item.get("end_offset")), item.get("label")]
-    if not isinstance(item, list) or [type(value) for value in item] != [int, int, str]:
-        raise _refusal(path, line, "a mention has a start, an end and a label")
-    mention = item[0], item[1], item[2].strip()
-    check_mention(mention, text, path=path, line=line)
-    return mention
-
-
-def _refusal(path: Path, line: int, rule: str) -> ValueError:
-    return ValueError(Errors.M163.format(path=path, line=line, rule=rule))

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +15,9 @@ from benchmarks.accuracy import COUNTS, SPECS, drop_mentions, pack, read_spec, w
 from benchmarks.accuracy_report import N_COUNTS, compare, unpack
 from spacy_mslm.corpus.formats.iob import read_iob
 
-from ..cli.test_spacy_cli import DEV, TRAIN, write_iob
+from ..commands import run_python
 from ..conftest import build_encoder
+from ..helpers import DEV, TRAIN, write_iob
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,13 +59,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> str:
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "accuracy", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    result = run_python("-m", "benchmarks", "accuracy", *arguments, cwd=ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

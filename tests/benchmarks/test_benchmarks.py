@@ -1,23 +1,22 @@
 """The benchmark commands run: the stored results are a table, a trained pipe is measured."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.speed import count_words, measure, prepare_hf, write_notes, write_sentences
-from spacy_mslm.model.optimizer import make_adamw
+from benchmarks.machine import UNKNOWN
+from benchmarks.speed import RESULTS, count_words, measure, prepare_hf, write_notes, write_sentences
 
+from ..commands import run_python
 from ..conftest import TEXTS, build_encoder, make_examples
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    result = run_python("-m", "benchmarks", *arguments, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -36,12 +35,16 @@ def test_strategies_report_never_mixes_the_protocols():
             assert strategy in table
 
 
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.json*")), ids=lambda path: path.name)
+def test_stored_results_name_their_machine(path):
+    rows = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    for row in map(json.loads, rows):
+        assert row["machine"] == UNKNOWN or row["machine"]["cpu"]
+
+
 @pytest.fixture
-def trained(make_nlp, tmp_path):
-    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(60):
-        nlp.update(make_examples(nlp), sgd=optimizer)
+def trained(train_once, tmp_path):
+    nlp = train_once(60, masking={"@misc": "spacy_mslm.NoMasking.v1"})
     nlp.to_disk(tmp_path / "nlp")
     return nlp
 
@@ -77,7 +80,6 @@ def test_long_text_on_a_trained_pipe(trained, tmp_path):
     assert len(scores) == 2 and scores[0] == scores[1] == 100.0
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_systems_in_turn(trained, tmp_path):
     encoder = build_encoder(tmp_path / "encoder", max_position_embeddings=600)
     write_iob(trained, tmp_path / "data" / "test.tsv")
@@ -97,7 +99,6 @@ def test_speed_of_systems_in_turn(trained, tmp_path):
     assert all(found[kind][name] > 0 for kind in texts for name in systems)
 
 
-@pytest.mark.timeout(200)
 def test_speed_of_training(trained, tmp_path):
     build_encoder(tmp_path / "encoders/biominilm", max_position_embeddings=300)
     write_iob(trained, tmp_path / "blurb/ncbi_disease/train.tsv")
@@ -110,7 +111,6 @@ def test_speed_of_training(trained, tmp_path):
     assert (tmp_path / "train_speed.png").stat().st_size > 5000
 
 
-@pytest.mark.timeout(200)
 def test_scale(trained, tmp_path):
     write_shared(tmp_path)
     options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--output", str(tmp_path)]
@@ -133,7 +133,9 @@ def notes_and_terms(tmp_path):
 def test_weak_labels_on_a_few_notes(notes_and_terms, tmp_path):
     options = ["--sizes", "5,10", "--no-million", "--output", str(tmp_path / "figures.json")]
     assert "notes/s" in run("weak-labels", *notes_and_terms, *options)
-    rows = json.loads((tmp_path / "figures.json").read_text())["sizes"]
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["machine"]["cpu"] and figures["machine"]["date"]
+    rows = figures["sizes"]
     assert [row["notes"] for row in rows] == [5, 10]
     assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)
 

@@ -3,8 +3,6 @@
 import json
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 import spacy
@@ -13,11 +11,13 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from spacy_mslm.cli.convert import split_warnings
-from spacy_mslm.corpus.convert import convert, fit_mentions, load_tokenizer
+from spacy_mslm.corpus.convert import fit_mentions, load_tokenizer
 from spacy_mslm.corpus.formats.records import Document, LeftOut
-from spacy_mslm.corpus.readers import make_corpus, make_iob_reader
+from spacy_mslm.corpus.readers import make_corpus
+from spacy_mslm.tasks.conversion import convert, split_warnings
 from spacy_mslm.text.sentences import sentence_starts
+
+from ..commands import run_python, run_spacy
 
 TRAIN = "A\tO\nB\tB-D\nC\tI-D\n\nD\tB-D\nE\tB-D\n\nF\tO\n\n"
 DEV = "D\tO\nE\tO\n\nG\tB-D\n"
@@ -48,20 +48,9 @@ def entities(doc):
     return [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents]
 
 
-def run(*arguments, before="pass"):
-    code = f"{before}; import runpy; runpy.run_module('spacy', run_name='__main__', alter_sys=True)"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf8"},
-    )
-
-
 def test_command_converts_a_folder(folder, tmp_path):
     out = tmp_path / "out" / "deep"
-    result = run("mslm", "convert", folder, out)
+    result = run_spacy("mslm", "convert", folder, out, fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert sorted(os.listdir(out)) == FILES
     told = " ".join(result.stdout.split())
@@ -75,7 +64,7 @@ def test_command_converts_a_folder(folder, tmp_path):
 
 def test_command_refuses_bad_input_without_traceback(folder, tmp_path):
     (folder / "test.conll").write_text("a\tO\nsecret\n", encoding="utf8")
-    result = run("mslm", "convert", folder, tmp_path / "out")
+    result = run_spacy("mslm", "convert", folder, tmp_path / "out")
     assert result.returncode == 1
     told = " ".join((result.stdout + result.stderr).split())
     assert "test.conll, line 2: one column only" in told
@@ -94,11 +83,9 @@ def test_help_imports_nothing_heavy_through_us():
         "assert not new & heavy\n"
         "assert 'spacy_mslm.corpus.readers' not in sys.modules\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
-    )
+    result = run_python("-c", code, fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "convert" in run("mslm", "--help").stdout
+    assert "convert" in run_spacy("mslm", "--help").stdout
 
 
 def test_a_file_gives_what_the_reader_gives(folder, tmp_path):
@@ -106,7 +93,7 @@ def test_a_file_gives_what_the_reader_gives(folder, tmp_path):
     source, target = folder / "train.tsv", tmp_path / "t.spacy"
     split = convert_one(source, target, limit=2, seed=1)
     assert (split.counts.docs, set(split.counts.labels)) == (2, {"D"})
-    direct = list(make_iob_reader(source, limit=2, seed=1)(nlp))
+    direct = list(make_corpus(source, limit=2, seed=1)(nlp))
     through = list(make_corpus(target)(nlp))
     assert len(direct) == len(through) == 2
     for a, b in zip(direct, through, strict=True):
@@ -184,8 +171,11 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(folder, tmp_path):
         "".join(f"word{i}\tO\n\n" for i in range(3000)), encoding="utf8"
     )
     out = tmp_path / "out"
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
-    result = run("mslm", "convert", folder, out / "deep", before=full)
+    code = (
+        "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "runpy.run_module('spacy', run_name='__main__', alter_sys=True)"
+    )
+    result = run_python("-c", code, "mslm", "convert", folder, out / "deep")
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 1 and "Traceback" not in told
     assert "test.spacy cannot be written (File too large)" in told
@@ -226,7 +216,7 @@ def brat(tmp_path):
 
 def test_command_converts_brat_folders_and_lists_what_is_left_out(brat, tmp_path):
     out = tmp_path / "out"
-    result = run("mslm", "convert", brat, out)
+    result = run_spacy("mslm", "convert", brat, out)
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 0, told
     assert sorted(os.listdir(out)) == FILES
@@ -285,11 +275,11 @@ def test_files_of_every_format_give_the_same_docs(brat, tmp_path):
     assert (doc.user_data["id"], doc.text, entities(doc)) == ("2", text, [(0, 7, "C")])
     # By name, too; what it is not, it is not.
     convert(sources[1], written[0], format="jsonl")
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: not as its format"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the file does not follow its format"):
         convert(sources[1], written[0], format="pubtator")
     with pytest.raises(ValueError, match=r"Unknown format 'conll'.*auto, iob, brat"):
         convert(sources[1], written[0], format="conll")
-    with pytest.raises(ValueError, match="--n-sents concerns IOB files only"):
+    with pytest.raises(ValueError, match="--n-sents applies to IOB files only"):
         convert(sources[1], written[0], n_sents=2)
     with pytest.raises(ValueError, match="never onto itself"):
         convert(written[0], written[0])
@@ -355,10 +345,10 @@ def test_every_mention_is_kept_or_listed(data):
 def test_a_label_that_train_has_not_is_an_error(folder, tmp_path):
     (folder / "devel.txt").write_text("G\tB-C\n", encoding="utf8")
     with pytest.raises(
-        ValueError, match=r"devel\.txt has labels that train has not.*: C\. Train"
+        ValueError, match=r"devel\.txt has labels that are not in train.*: C\. Labels"
     ) as e:
         convert(folder, tmp_path / "out")
-    assert "Give them train's names" in str(e.value)
+    assert "Rename these labels" in str(e.value)
     assert not (tmp_path / "out").exists()
     # With a limit it is train that is cut short, on purpose: a warning.
     warnings = split_warnings(convert(folder, tmp_path / "out", limit=2).splits)

@@ -2,11 +2,10 @@
 corpora that `spacy mslm convert` wrote, few steps. Every training runs once and is shared."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar, NamedTuple
@@ -24,29 +23,19 @@ from thinc.api import Config
 
 from spacy_mslm.errors import Errors
 
+from ..commands import run_spacy
 from ..conftest import build_encoder
-
-# The first test of a training waits for it.
-pytestmark = pytest.mark.timeout(600)
+from ..helpers import DEV, TRAIN, write_iob
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 NAMES = ["mslm", "mslm_paper", "vanilla", "spacy_ner"]
 # Beginnings of warnings.
 MASKED_VIEW = "The 'masked' view hides"
 NO_MASKS = "Nothing is learnt from masks"
+# What only configs with masks take.
+MASKING = {"vars.masking": "${maskings.joint}", "paths.pmi": "absent.txt"}
 # Words that occur in the corpora only: one outside, one inside of mentions.
 MARKERS = ("qxsecretname", "qxsecretdrug")
-TRAIN = [
-    "the/O patient/O qxsecretname/O had/O acute/B-Disease renal/I-Disease failure/I-Disease ./O",
-    "aspirin/B-Chemical and/O heparin/B-Chemical were/O stopped/O on/O day/O three/O ./O",
-    "no/O history/O of/O diabetes/B-Disease mellitus/I-Disease or/O asthma/B-Disease ./O",
-    "qxsecretdrug/B-Chemical after/O cisplatin/B-Chemical ./O",
-    "follow/O up/O in/O two/O weeks/O with/O the/O same/O clinic/O ./O",
-]
-DEV = [
-    "the/O patient/O had/O asthma/B-Disease after/O aspirin/B-Chemical ./O",
-    "no/O qxsecretname/O history/O of/O acute/B-Disease renal/I-Disease failure/I-Disease ./O",
-]
 TEXT = "no history of acute renal failure or asthma after aspirin ."
 # Enough to learn the little there is to learn.
 LEARN = {
@@ -74,19 +63,11 @@ class Run(NamedTuple):
         return (self.model / "mslm" / "weights.safetensors").read_bytes()
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "ANSI_COLORS_DISABLED": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, **settings, "PYTHONIOENCODING": "utf8", "COLUMNS": "500"},
-    )
+run = partial(run_spacy, COLUMNS="500")
 
 
-def succeed(*arguments: object) -> subprocess.CompletedProcess[str]:
-    result = run(*arguments)
+def succeed(*arguments: object, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+    result = run(*arguments, fresh=fresh)
     assert result.returncode == 0, result.stdout + result.stderr
     return result
 
@@ -96,11 +77,6 @@ def options(overrides: dict[str, object]) -> list[str]:
         (f"--{k}", v if isinstance(v, str | Path) else json.dumps(v)) for k, v in overrides.items()
     )
     return [str(part) for pair in pairs for part in pair]
-
-
-def write_iob(path: Path, sentences: list[str]) -> None:
-    lines = (sentence.replace(" ", "\n").replace("/", "\t") + "\n" for sentence in sentences)
-    path.write_text("\n".join(lines), encoding="utf8")
 
 
 def ents(doc: Doc) -> list[tuple[str, str]]:
@@ -127,20 +103,21 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 @pytest.fixture(scope="module")
 def train(work: SimpleNamespace) -> Callable[..., Run]:
     """Train a config (by name or path), once for each set of overrides. All configs get the same
-    command line."""
+    command line, but for the choice of masks."""
     done: dict[str, Run] = {}
 
-    def train_once(config: str | Path, run_name: str = "", **overrides: object) -> Run:
+    def train_once(
+        config: str | Path, run_name: str = "", fresh: bool = False, **overrides: object
+    ) -> Run:
         key = f"{Path(config).stem}-{len(done)}"
         path = CONFIGS / f"{config}.cfg" if isinstance(config, str) else config
         line = {
             **work.overrides,
             "vars.view": "clean",
-            "vars.masking": "${maskings.joint}",
             "vars.rate": 0.15,
-            "paths.pmi": "absent.txt",
             "vars.elm_rate": 0.9,
             "vars.blm_rate": 0.1,
+            **(MASKING if config not in ("vanilla", "spacy_ner") else {}),
             "system.seed": 1,
             "training.max_steps": 6,
             "training.eval_frequency": 3,
@@ -149,7 +126,8 @@ def train(work: SimpleNamespace) -> Callable[..., Run]:
         spec = json.dumps([str(path), run_name, line], default=str)
         if spec not in done:
             output = work.root / "training" / key
-            result = succeed("train", path, "--output", output, *options(line), "--gpu-id", "-1")
+            command = ("train", path, "--output", output, *options(line), "--gpu-id", "-1")
+            result = succeed(*command, fresh=fresh)
             done[spec] = Run(output / "model-last", result.stdout, result.stderr)
         return done[spec]
 
@@ -310,7 +288,9 @@ def test_adaptation_is_part_of_the_command(
 
 def test_the_seed_decides_the_run(train: Callable[..., Run]) -> None:
     first = train("mslm", **{"vars.view": "mixed"})
-    assert train("mslm", "again", **{"vars.view": "mixed"}).weights == first.weights
+    # In another interpreter, which has another hash seed.
+    again = train("mslm", "again", fresh=True, **{"vars.view": "mixed"})
+    assert again.weights == first.weights
     assert train("mslm", **{"vars.view": "mixed", "system.seed": 2}).weights != first.weights
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_mslm.corpus.convert import convert, load_tokenizer
-from spacy_mslm.corpus.counts import compare, read_paper
+from spacy_mslm.corpus.convert import load_tokenizer
 from spacy_mslm.corpus.detokenise import count_expressible, detokenise
 from spacy_mslm.corpus.formats.iob import read_iob
 from spacy_mslm.corpus.formats.records import Sentence
+from spacy_mslm.tasks import convert
+from spacy_mslm.tasks.table9 import compare, read_paper
 
 BLURB = Path(__file__).parents[3] / "shared" / "blurb"
 NLP = load_tokenizer("blank:en")

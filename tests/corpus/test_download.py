@@ -11,11 +11,10 @@ from urllib.parse import urlparse
 
 import pytest
 
-from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.download import fetch_set, read_table
+from spacy_mslm.tasks import convert
 
-from ..cli.test_convert import run
-from .test_ebm_nlp import corpus as corpus
+from ..commands import run_spacy
 
 BLURB = Path(__file__).parents[3] / "shared" / "blurb"
 NAMES = ["train.tsv", "devel.tsv", "test.tsv"]
@@ -165,7 +164,7 @@ def test_the_table_pins_commits_and_checksums():
 @pytest.mark.shared
 @pytest.mark.skipif(not BLURB.is_dir(), reason="needs ../shared/blurb")
 def test_command_takes_all_sets_from_a_local_folder_and_says_which_is_missing(tmp_path):
-    result = run("mslm", "fetch", "all", tmp_path, "--assets", BLURB)
+    result = run_spacy("mslm", "fetch", "all", tmp_path, "--assets", BLURB)
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 1 and "Traceback" not in told
     assert told.count("Fetched:") == 18
@@ -178,7 +177,8 @@ def test_command_takes_all_sets_from_a_local_folder_and_says_which_is_missing(tm
 def test_command_exits_with_an_error_on_a_mismatch(home, server, tmp_path):
     (home / "bc2gm").mkdir()
     (home / "bc2gm" / "train.tsv").write_text("a\tO\n", encoding="utf8")
-    result = run("mslm", "fetch", "bc2gm", tmp_path / "out", "--assets", f"{address(server)}/")
+    arguments = ("bc2gm", tmp_path / "out", "--assets", f"{address(server)}/")
+    result = run_spacy("mslm", "fetch", *arguments, fresh=True)
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 1 and "Traceback" not in told
     assert "bc2gm was not fetched" in told and "is damaged, or another version" in told
@@ -203,8 +203,8 @@ def pack(folder: Path, target: Path, root: str = "ebm_nlp_2_00") -> Path:
     return target
 
 
-def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(corpus, tmp_path):
-    archive = pack(corpus, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
+def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(ebm_nlp, tmp_path):
+    archive = pack(ebm_nlp, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
     out = tmp_path / "out"
     for was_there in (False, True):
         (fetched,) = fetch_set("ebm_nlp", out, assets=str(tmp_path / "assets"))
@@ -219,8 +219,8 @@ def test_the_archive_of_ebm_nlp_is_unpacked_and_converted(corpus, tmp_path):
     assert conversion.statistics["documents"] == {"train": 10, "dev": 2, "test": 2}
 
 
-def test_an_archive_that_is_cut_off_does_not_count_as_fetched(corpus, tmp_path):
-    archive = pack(corpus, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
+def test_an_archive_that_is_cut_off_does_not_count_as_fetched(ebm_nlp, tmp_path):
+    archive = pack(ebm_nlp, tmp_path / "assets" / "ebm_nlp" / "ebm_nlp_2_00.tar.gz")
     whole = archive.read_bytes()
     flipped = whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:]  # in gzip's own checksum
     for data in (whole[: len(whole) // 2], flipped, b"no archive", b""):

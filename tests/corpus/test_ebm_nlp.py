@@ -1,38 +1,19 @@
 """EBM-NLP: its layout, its labels, and that the result is not taken for the paper's."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from spacy_mslm.corpus.convert import convert
 from spacy_mslm.corpus.formats.ebm_nlp import is_ebm_nlp, read_ebm_nlp
+from spacy_mslm.tasks import convert
 
-from ..cli.test_convert import read, run
-
-LAYER = "annotations/aggregated/{}/outcomes/{}/{}.AGGREGATED.ann"
-TOKENS = "We saw systolic pressure fall . Pain and\nsecret death rose ."
-TYPES = "0,0,1,1,0,0,2,0,0,3,0,0"
-STARTS = "0,0,1,1,0,0,1,0,1,1,0,0"
+from ..commands import run_spacy
+from ..helpers import read_docs
+from .conftest import LAYER, STARTS, TYPES
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    root = tmp_path / "ebm_nlp_2_00"
-    (root / "documents").mkdir(parents=True)
-    for part, pmids in (("train", range(100, 112)), ("test/gold", range(200, 202))):
-        for pmid in pmids:
-            (root / "documents" / f"{pmid}.tokens").write_text(TOKENS, encoding="utf8")
-            (root / "documents" / f"{pmid}.text").write_text("not read", encoding="utf8")
-            for layer, labels in (("hierarchical_labels", TYPES), ("starting_spans", STARTS)):
-                path = root / LAYER.format(layer, part, pmid)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(labels, encoding="utf8")
-    return root
-
-
-def test_command_converts_it_and_marks_it_as_not_comparable(corpus, tmp_path):
-    result = run("mslm", "convert", corpus, tmp_path / "out")
+def test_command_converts_it_and_marks_it_as_not_comparable(ebm_nlp, tmp_path):
+    result = run_spacy("mslm", "convert", ebm_nlp, tmp_path / "out")
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 0, told
     assert "train ebm_nlp 10 120 30 Mortality, Pain, Physical" in told
@@ -43,7 +24,7 @@ def test_command_converts_it_and_marks_it_as_not_comparable(corpus, tmp_path):
     assert stats["set"] == "ebm_nlp" and stats["paper"]["comparable"] is False
     assert stats["documents"] == {"train": 10, "dev": 2, "test": 2}
     assert stats["sentences"] == {"train": 20, "dev": 4, "test": 4}
-    docs = read(tmp_path / "out" / "train.spacy")
+    docs = read_docs(tmp_path / "out" / "train.spacy")
     assert [doc.user_data["id"] for doc in docs] == [str(n) for n in range(101, 112) if n != 110]
     doc = docs[0]
     assert [(e.start, e.end, e.label_) for e in doc.ents] == [
@@ -54,16 +35,16 @@ def test_command_converts_it_and_marks_it_as_not_comparable(corpus, tmp_path):
     assert [token.ent_iob_ for token in doc] == [*list("OOBIOOBO"), "", "B", "O", "O"]
 
 
-def test_dev_is_every_tenth_of_train(corpus):
-    names = {split: [s.id for s in read_ebm_nlp(corpus, split)] for split in ("dev", "test")}
+def test_dev_is_every_tenth_of_train(ebm_nlp):
+    names = {split: [s.id for s in read_ebm_nlp(ebm_nlp, split)] for split in ("dev", "test")}
     assert names == {"dev": ["100", "110"], "test": ["200", "201"]}
-    assert is_ebm_nlp(corpus) and not is_ebm_nlp(corpus / "documents")
+    assert is_ebm_nlp(ebm_nlp) and not is_ebm_nlp(ebm_nlp / "documents")
 
 
-def test_adjacent_labels_are_two_mentions_and_labels_are_data(corpus):
-    path = corpus / LAYER.format("hierarchical_labels", "test/gold", 200)
+def test_adjacent_labels_are_two_mentions_and_labels_are_data(ebm_nlp):
+    path = ebm_nlp / LAYER.format("hierarchical_labels", "test/gold", 200)
     path.write_text("4,4,5,6,6,0,0,0,0,0,0,0\n", encoding="utf8")
-    first, _ = read_ebm_nlp(corpus, "test")
+    first, _ = read_ebm_nlp(ebm_nlp, "test")
     assert first.mentions == [(0, 2, "Adverse_effects"), (2, 3, "Mental"), (3, 5, "Other")]
 
 
@@ -79,25 +60,25 @@ def test_adjacent_labels_are_two_mentions_and_labels_are_data(corpus):
         ("starting_spans", None, "is missing, which 201.AGGREGATED.ann needs"),
     ],
 )
-def test_broken_labels(corpus, tmp_path, layer, labels, message):
-    path = corpus / LAYER.format(layer, "test/gold", 201)
+def test_broken_labels(ebm_nlp, tmp_path, layer, labels, message):
+    path = ebm_nlp / LAYER.format(layer, "test/gold", 201)
     path.unlink() if labels is None else path.write_text(labels, encoding="utf8")
     with pytest.raises(ValueError, match=message) as err:
-        convert(corpus, tmp_path / "out")
+        convert(ebm_nlp, tmp_path / "out")
     assert str(path) in str(err.value)
     assert "secret" not in str(err.value).replace(str(tmp_path), "")
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_documents_and_splits(corpus):
-    tokens = corpus / "documents" / "201.tokens"
+def test_missing_documents_and_splits(ebm_nlp):
+    tokens = ebm_nlp / "documents" / "201.tokens"
     tokens.write_text(" \n", encoding="utf8")
     with pytest.raises(ValueError, match=r"201\.tokens, line 1: .* at least one token"):
-        list(read_ebm_nlp(corpus, "test"))
+        list(read_ebm_nlp(ebm_nlp, "test"))
     tokens.unlink()
     with pytest.raises(ValueError, match=r"201\.tokens is missing"):
-        list(read_ebm_nlp(corpus, "test"))
-    for file in (corpus / LAYER.format("hierarchical_labels", "test/gold", 0)).parent.iterdir():
+        list(read_ebm_nlp(ebm_nlp, "test"))
+    for file in (ebm_nlp / LAYER.format("hierarchical_labels", "test/gold", 0)).parent.iterdir():
         file.unlink()
     with pytest.raises(ValueError, match="holds no document"):
-        list(read_ebm_nlp(corpus, "test"))
+        list(read_ebm_nlp(ebm_nlp, "test"))

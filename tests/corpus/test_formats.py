@@ -123,7 +123,7 @@ def test_bioc_round_trip(tmp_path, document):
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert list(read_bioc(packed)) == [read]
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="cut off or damaged"):
+    with pytest.raises(ValueError, match="truncated or damaged"):
         list(read_bioc(packed))
 
 
@@ -233,18 +233,18 @@ def refused(read, path: Path, message: str, place: Path) -> None:
 @pytest.mark.parametrize(
     "annotation, message",
     [
-        (b"T1\tD 0 6\tsecret\nT2\tD 7", "line 2: not as its format"),
+        (b"T1\tD 0 6\tsecret\nT2\tD 7", "line 2: the file does not follow its format"),
         (b"T1\tD 0 6\tsecret\nT2\tD 7 11\tno", "line 2: the text of the mention"),
-        (b"T1\tD 0 6\n", "line 1: not as its format"),
-        (b"T1\tD x 6\tsecret\n", "line 1: not as its format"),
-        (b"secret\n", "line 1: not as its format"),
+        (b"T1\tD 0 6\n", "line 1: the file does not follow its format"),
+        (b"T1\tD x 6\tsecret\n", "line 1: the file does not follow its format"),
+        (b"secret\n", "line 1: the file does not follow its format"),
         (b"T1\tD 0 60\tsecret\n", "line 1: the mention from 0 to 60 .* has 11 characters"),
         (b"T1\tD 6 6\t\n", "line 1: the mention from 6 to 6"),
         (b"T1\tD 6 0\tsecret\n", "line 1: the mention from 6 to 0"),
         (b"\nT1\t 0 6\tsecret\n", "line 2: the mention's label is empty"),
         (b"T1\tD 0 6\tsecret\n#1\t\xff\n", "line 2: not valid UTF-8"),
         (b"T1\tD 1 7\tsecret\n", "line 1: the text of the mention"),
-        (b"T1\tD " + b"9" * 5000 + b" 6\tsecret\n", "line 1: not as its format"),
+        (b"T1\tD " + b"9" * 5000 + b" 6\tsecret\n", "line 1: the file does not follow its format"),
     ],
 )
 def test_broken_brat(tmp_path, annotation, message):

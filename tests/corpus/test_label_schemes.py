@@ -128,7 +128,7 @@ def test_unknown_prefixes_are_refused_without_quoting_them(tag):
         lambda: detect_scheme([(3, ["O", tag])], source="f.tsv"),
         lambda: decode_tags(["O", tag], "iob2", source="f.tsv", first_line=3),
     ):
-        with pytest.raises(ValueError, match=r"f\.tsv, line 4: .*no entity tag") as err:
+        with pytest.raises(ValueError, match=r"f\.tsv, line 4: .*not an entity tag") as err:
             run()
         assert "secret" not in str(err.value)
 

@@ -13,8 +13,9 @@ from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import registry
 
+from spacy_mslm.corpus.duplicates import make_duplicate_report
 from spacy_mslm.corpus.formats.iob import read_iob
-from spacy_mslm.corpus.readers import make_corpus, make_duplicate_report, make_iob_reader
+from spacy_mslm.corpus.readers import make_corpus
 
 BLURB = Path(__file__).parents[3] / "shared" / "blurb"
 
@@ -107,9 +108,9 @@ def test_unusual_characters_stay_inside_their_token(tmp_path):
         (b"a\tO\nsecret\t", "line 2: one column"),
         (b"a\tO\nsecret\tB-D\nsecr", "line 3: one column"),
         (b"a\tO\n\tO\n", "line 2: the token is empty"),
-        (b"a\tO\n\nsecret\tQ-D\n", "line 3: the last column is no entity tag"),
+        (b"a\tO\n\nsecret\tQ-D\n", "line 3: the last column is not an entity tag"),
         (b"a\tO\n\nsecret\tB-\n", "line 3: the tag has an empty label"),
-        (b"a\tO\nb\tB-D\n\nsecret\tI-D\n", "line 4: an I- tag opens"),
+        (b"a\tO\nb\tB-D\n\nsecret\tI-D\n", "line 4: this I- tag begins"),
         (b"a\tB-D\nsecret\tO\nb\tE-D\n", "line 2: this tag is not legal here in BIOES"),
         (b"a\tO\nsecret\xff\tO\n", "line 2: not valid UTF-8"),
         (b"", "holds no sentence"),
@@ -134,7 +135,7 @@ def test_missing_file_folder_and_unknown_scheme(tmp_path, small):
     with pytest.raises(ValueError, match="is a folder"):
         list(read_iob(tmp_path))
     with pytest.raises(ValueError, match="auto, iob1, iob2, bioes"):
-        make_iob_reader(small, scheme="iobes")
+        list(read_iob(small, scheme="iobes"))
     with pytest.raises(ValueError, match=r"line 2: .*IOB1"):
         list(read_iob(small, scheme="iob1"))
 
@@ -161,11 +162,11 @@ def test_counts_of_the_public_corpora(name, sentences, mentions):
     assert tuple(sum(len(s.mentions) for s in split) for split in splits) == mentions
 
 
-# ---- iob_reader ----
+# ---- Corpus of an IOB file ----
 
 
 def test_iob_examples(nlp, small):
-    examples = list(make_iob_reader(str(small))(nlp))
+    examples = list(make_corpus(str(small))(nlp))
     assert [eg.reference.user_data["id"] for eg in examples] == [
         f"small.tsv:{n}" for n in (1, 6, 8)
     ]
@@ -179,13 +180,30 @@ def test_iob_examples(nlp, small):
     assert not first.predicted.has_annotation("ENT_IOB")
 
 
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "O I-D I-D B-D I-C",
+        "O B-D I-D B-D B-C",
+        "O B-D E-D S-D S-C",
+        "O B-D L-D U-D U-C",
+    ],
+    ids=["iob1", "iob2", "bioes", "bilou"],
+)
+def test_every_scheme_is_detected(nlp, tmp_path, tags):
+    path = tmp_path / "scheme.tsv"
+    path.write_text("".join(f"w\t{tag}\n" for tag in tags.split()), encoding="utf8")
+    (example,) = make_corpus(path)(nlp)
+    assert entities(example.reference) == [(1, 3, "D"), (3, 4, "D"), (4, 5, "C")]
+
+
 def test_seed_and_limit_are_those_of_the_recipe(nlp, tmp_path):
     path = tmp_path / "many.tsv"
     path.write_text("".join(f"w{i}\tO\n\n" for i in range(50)), encoding="utf8")
     expected = [f"w{i}" for i in range(50)]
 
     def words(**options):
-        return [eg.reference[0].text for eg in make_iob_reader(path, **options)(nlp)]
+        return [eg.reference[0].text for eg in make_corpus(path, **options)(nlp)]
 
     assert words() == expected
     assert words(limit=7) == expected[:7]
@@ -197,7 +215,7 @@ def test_seed_and_limit_are_those_of_the_recipe(nlp, tmp_path):
 
 def test_readers_are_registered_and_can_be_called_again(nlp, small):
     config = {
-        "a": {"@readers": "spacy_mslm.iob_reader.v1", "path": str(small), "seed": 0, "limit": 2},
+        "a": {"@readers": "spacy_mslm.Corpus.v1", "path": str(small), "seed": 0, "limit": 2},
         "b": {"@readers": "spacy_mslm.Corpus.v1", "path": str(small)},
         "c": {"@callbacks": "spacy_mslm.report_duplicates.v1", "train": None, "dev": None},
     }
@@ -209,9 +227,8 @@ def test_readers_are_registered_and_can_be_called_again(nlp, small):
 
 
 def test_no_path_says_what_to_give():
-    for make in (make_iob_reader, make_corpus):
-        with pytest.raises(ValueError, match=r"--paths\.train"):
-            make(None)
+    with pytest.raises(ValueError, match=r"--paths\.train"):
+        make_corpus(None)
 
 
 # ---- Corpus ----

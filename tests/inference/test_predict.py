@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from spacy_mslm.inference import predict as prediction
-from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.types import BIO
 
-from ..conftest import TEXTS, make_examples
+from ..conftest import TEXTS
 
 SENTENCES = [text for text, _ in TEXTS]
 
@@ -25,18 +24,14 @@ def docs_of():
     return lambda nlp: [nlp.make_doc(text) for text in texts]
 
 
-def trained(make_nlp, steps: int = 60, **model: object):
-    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"}, model=model)
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(steps):
-        nlp.update(make_examples(nlp), sgd=optimizer)
-    return nlp
+def trained(train_once, steps: int = 60, **model: object):
+    return train_once(steps, masking={"@misc": "spacy_mslm.NoMasking.v1"}, model=model)
 
 
 @pytest.mark.parametrize("split_sentences", [True, False])
 @pytest.mark.parametrize("size", [1, 7, 25, 60])
-def test_parts_make_no_difference(make_nlp, docs_of, monkeypatch, split_sentences, size):
-    nlp = trained(make_nlp, split_sentences=split_sentences)
+def test_parts_make_no_difference(train_once, docs_of, monkeypatch, split_sentences, size):
+    nlp = trained(train_once, split_sentences=split_sentences)
     pipe = nlp.get_pipe("mslm")
     whole = pipe.predict(docs_of(nlp))
     assert sum(len(found.entities) for found in whole) > 40
@@ -50,8 +45,8 @@ def test_parts_make_no_difference(make_nlp, docs_of, monkeypatch, split_sentence
         assert found.bio == pytest.approx(expected.bio, abs=1e-4)
 
 
-def test_parts_of_a_pipe_that_is_sure_of_nothing(make_nlp, docs_of, monkeypatch):
-    nlp = trained(make_nlp, steps=1)
+def test_parts_of_a_pipe_that_is_sure_of_nothing(train_once, docs_of, monkeypatch):
+    nlp = trained(train_once, steps=1)
     monkeypatch.setattr(prediction, "GROUP_PIECES", 10)
     docs = docs_of(nlp)
     for doc, found in zip(docs, nlp.get_pipe("mslm").predict(docs), strict=True):
@@ -61,8 +56,8 @@ def test_parts_of_a_pipe_that_is_sure_of_nothing(make_nlp, docs_of, monkeypatch)
         assert all(e.start >= end for e, end in zip(found.entities, ends, strict=False))
 
 
-def test_what_is_kept_of_a_document_does_not_grow_with_it(make_nlp, monkeypatch):
-    nlp = trained(make_nlp)
+def test_what_is_kept_of_a_document_does_not_grow_with_it(train_once, monkeypatch):
+    nlp = trained(train_once)
     monkeypatch.setattr(prediction, "GROUP_PIECES", 60)
     kept = []
     find = prediction._find_entities

@@ -1,10 +1,8 @@
 """The PMI vocabulary: counts and PMI against numbers worked out by hand, its file, its command."""
 
 import math
-import os
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,14 @@ from spacy_mslm.masking import pmi as pmi_module
 from spacy_mslm.masking.collocations import (
     Collocation,
     build_trie,
-    compare_with_mentions,
     find_collocations,
     read_collocations,
     write_collocations,
 )
 from spacy_mslm.masking.pmi import Level, find_vocabulary, pmi
+from spacy_mslm.tasks.pmi import compare_with_mentions
+
+from ..commands import run_spacy
 
 VOCAB = spacy.blank("en").vocab
 
@@ -194,14 +194,7 @@ def test_a_broken_line_is_named_and_not_quoted(tmp_path, line):
 # ---- the command ----
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", "pmi", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", "pmi")
 
 
 @pytest.fixture
@@ -216,7 +209,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_command_writes_a_vocabulary_and_shows_the_overlap(corpus, tmp_path):
     out = tmp_path / "deep" / "pmi.txt"
-    result = run(corpus, out, "--overlap")
+    result = run(corpus, out, "--overlap", fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert [" ".join(c.words) for c in read_collocations(out)] == [
         "heart failure gene",

@@ -13,19 +13,15 @@ import safetensors.torch
 import spacy
 import torch
 from spacy.tokens import Doc
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
     AutoModelForMaskedLM,
     AutoTokenizer,
     BertForMaskedLM,
-    BertTokenizerFast,
     ElectraForPreTraining,
     PreTrainedTokenizerFast,
-    RobertaTokenizerFast,
 )
 
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.model.checkpoints import load_checkpoint, load_encoder
 from spacy_mslm.model.mlm_heads import HEADS
 from spacy_mslm.model.network import MSLMNetwork
@@ -36,99 +32,18 @@ from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.types import BLM, UNMASKED, PaddedBatch, Row
 
+from ..checkpoints import (
+    BRACKETS,
+    FAMILIES,
+    NO_ADAPTER,
+    build_checkpoint,
+    subword_tokenizer,
+    wordpiece_tokenizer,
+)
 from ..conftest import PIECES, TEXTS, build_encoder, make_examples
 
 NLP = spacy.blank("en")
 SENTENCES = [text for text, _ in TEXTS]
-SHAPE = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 80,
-}
-SHAPES: dict[str, dict[str, Any]] = {
-    "distilbert": {**SHAPE, "hidden_dim": 64, "n_layers": 2},
-    "electra": {**SHAPE, "embedding_size": 16},
-}
-FAMILIES = ["bert", "roberta", "xlm-roberta", "electra", "distilbert", "modernbert"]
-FAMILIES += ["roberta-prelayernorm"]
-NO_ADAPTER = ["mpnet", "deberta-v2"]
-
-BRACKETS = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "pad", "sep", "unk", "mask")}
-ANGLES = {
-    "cls_token": "<s>",
-    "pad_token": "<pad>",
-    "sep_token": "</s>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
-
-
-# ---- building checkpoints ----
-
-
-def byte_level(special: dict[str, str]) -> Tokenizer:
-    """As RoBERTa and ModernBERT have them."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=list(special.values()),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
-def sentence_piece(special: dict[str, str], normalizer: Any, *pre: Any) -> Tokenizer:
-    """As transformers converts them; families differ in how they strip white space."""
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*pre, pre_tokenizers.Metaspace()])
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=list(special.values()), unk_token=special["unk_token"]
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
-def subword_tokenizer(family: str) -> PreTrainedTokenizerFast:
-    special = ANGLES if "roberta" in family else BRACKETS
-    if family == "xlm-roberta":
-        normalizer = normalizers.Replace("``", '"')
-        tokenizer = sentence_piece(special, normalizer, pre_tokenizers.WhitespaceSplit())
-    elif family == "deberta-v2":
-        tokenizer = sentence_piece(special, normalizers.Strip())
-    else:
-        tokenizer = byte_level(special)
-    cls, sep = special["cls_token"], special["sep_token"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (cls, sep)],
-    )
-    wrapper = RobertaTokenizerFast if family == "roberta" else PreTrainedTokenizerFast
-    return wrapper(tokenizer_object=tokenizer, **special)
-
-
-def wordpiece_tokenizer(folder: Path) -> BertTokenizerFast:
-    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf8")
-    return BertTokenizerFast(vocab_file=str(folder / "vocab.txt"))
-
-
-def build_checkpoint(folder: Path, family: str, **config: Any) -> Path:
-    """A tiny random checkpoint of a family, with a tokenizer of its kind."""
-    if "roberta" in family or family in ("modernbert", "deberta-v2"):
-        tokenizer = subword_tokenizer(family)
-    else:
-        tokenizer = wordpiece_tokenizer(folder)
-    tokenizer.save_pretrained(folder)
-    ids = {f"{n}_token_id": getattr(tokenizer, f"{n}_token_id") for n in ("pad", "cls", "sep")}
-    shape = {**SHAPES.get(family, SHAPE), "vocab_size": len(tokenizer), **ids, **config}
-    torch.manual_seed(0)
-    model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(family, **shape))
-    model.save_pretrained(folder)
-    return folder
 
 
 def edit_json(path: Path, **changes: Any) -> None:
@@ -171,7 +86,7 @@ def test_family(family, tmp_path, make_nlp):
     folder = build_checkpoint(tmp_path, family)
     nlp = make_nlp(model={"encoder": str(folder)})
     pipe: MSLM = nlp.get_pipe("mslm")
-    shim = shim_of(pipe.model)
+    shim = pipe.shim
     assert getattr(shim.network.lm.config, "reference_compile", False) is False
     assert (family in HEADS) == (family in FAMILIES)
 
@@ -292,7 +207,7 @@ def test_missing_head_is_made_and_tied(family, tmp_path, make_nlp, warnings_of):
     (warned,) = warnings_of()
     assert "no masked-LM head" in warned and str(folder) in warned
     nlp = make_nlp(model={"encoder": str(folder)})
-    network: MSLMNetwork = shim_of(nlp.get_pipe("mslm").model).network
+    network: MSLMNetwork = nlp.get_pipe("mslm").shim.network
     embeddings = network.lm.get_input_embeddings().weight
     assert network.lm.get_output_embeddings().weight.data_ptr() == embeddings.data_ptr()
     head = {n: p for n, p in network.lm.named_parameters() if not _is_base(network, n)}

@@ -15,7 +15,8 @@ from spacy_mslm.pieces.collate import WORTH_A_PASS, batch_by_padded_size, batch_
 from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.training.losses import Terms
 from spacy_mslm.training.step import learn
-from spacy_mslm.types import BLM, ELM, UNMASKED, Row
+
+from ..helpers import make_rows
 
 CLS, SEP, MASK, PAD = 1, 2, 3, 0
 WORDPIECES = Wordpieces(
@@ -27,18 +28,6 @@ WORDPIECES = Wordpieces(
     max_length=512,
     first_space=False,
 )
-
-
-def make_rows(sizes: list[int], seed: int) -> list[Row]:
-    """Rows whose every piece has an id of its own, tagged throughout, with one mention."""
-    generator = np.random.default_rng(seed)
-    rows, first = [], 10
-    for size in sizes:
-        kinds = generator.choice([UNMASKED, BLM, ELM], size=size).astype(np.int8)
-        at = np.arange(size)
-        rows.append(Row(first + at, kinds, at, at % 3, [(at[: size // 2 + 1], size % 2)]))
-        first += size
-    return rows
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.integers(0, 9))

@@ -11,27 +11,21 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.types import BLM, ELM
 
 from ..conftest import TEXTS, make_examples
+from ..helpers import train
 
 NO_MASKING = {"@misc": "spacy_mslm.NoMasking.v1"}
-
-
-def train(nlp: Language, steps: int = 60) -> list[dict[str, float]]:
-    optimizer = make_adamw(1e-3, 1e-2)
-    examples = make_examples(nlp)
-    return [nlp.update(examples, sgd=optimizer, drop=0.1) for _ in range(steps)]
 
 
 def gradients(nlp: Language, **kwargs: float) -> dict[str, torch.Tensor]:
     """Gradients of one update without a step."""
     torch.manual_seed(0)
     nlp.get_pipe("mslm").update(make_examples(nlp), **kwargs)
-    network = shim_of(nlp.get_pipe("mslm").model).network
+    network = nlp.get_pipe("mslm").shim.network
     return {n: p.grad.clone() for n, p in network.named_parameters() if p.grad is not None}
 
 
@@ -39,7 +33,7 @@ def test_gradient_checkpointing_changes_no_gradient(make_nlp):
     """Layers that are computed again have the dropout that they had."""
     expected = gradients(make_nlp(), drop=0.1)
     nlp = make_nlp(model={"gradient_checkpointing": True})
-    network = shim_of(nlp.get_pipe("mslm").model).network
+    network = nlp.get_pipe("mslm").shim.network
     calls = []
     layer = network.lm.base_model.encoder.layer[0]
     layer.attention.register_forward_hook(lambda *args: calls.append(args))
@@ -141,7 +135,7 @@ def test_two_passes_add_up(make_nlp):
 
 
 def _no_dropout(nlp: Language) -> Language:
-    for module in shim_of(nlp.get_pipe("mslm").model).network.modules():
+    for module in nlp.get_pipe("mslm").shim.network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
         if hasattr(module, "dropout_prob"):  # BERT's fused attention keeps its own
@@ -152,7 +146,7 @@ def _no_dropout(nlp: Language) -> Language:
 def test_accumulated_gradients_are_averaged(make_nlp):
     nlp = _no_dropout(make_nlp(masking=NO_MASKING))
     pipe = nlp.get_pipe("mslm")
-    network = shim_of(pipe.model).network
+    network = pipe.shim.network
     before = {n: p.detach().clone() for n, p in network.named_parameters()}
     examples = make_examples(nlp)
     pipe.update(examples)
@@ -200,7 +194,7 @@ def test_the_same_seed_gives_the_same_run(make_nlp):
     def weights(**config) -> bytes:
         nlp = make_nlp(**config)
         train(nlp, 3)
-        return shim_of(nlp.get_pipe("mslm").model).to_bytes()
+        return nlp.get_pipe("mslm").shim.to_bytes()
 
     assert weights(seed=1) == weights(seed=1)
     assert weights(seed=1) != weights(seed=2)
@@ -225,10 +219,8 @@ def test_mask_weights_are_counted_logged_and_stored(make_nlp, caplog):
 
 
 @pytest.fixture
-def trained(make_nlp) -> Language:
-    nlp = make_nlp(token_probabilities=True)
-    train(nlp, 90)
-    return nlp
+def trained(train_once) -> Language:
+    return train_once(90, drop=0.1, token_probabilities=True)
 
 
 def test_confidence_is_tags_times_type(trained):
@@ -303,9 +295,9 @@ def test_labels_from_the_data_or_given(make_nlp):
 def test_add_label_keeps_what_was_learnt(trained):
     pipe = trained.get_pipe("mslm")
     before = entities(trained.pipe([text for text, _ in TEXTS]))
-    head = shim_of(pipe.model).network.classification.output
+    head = pipe.shim.network.classification.output
     assert pipe.add_label("Gene") == 1 and pipe.add_label("Gene") == 0
-    grown = shim_of(pipe.model).network.classification.output
+    grown = pipe.shim.network.classification.output
     assert torch.equal(grown.weight[:2], head.weight) and grown.out_features == 3
     assert entities(trained.pipe([text for text, _ in TEXTS])) == before
     doc = trained.make_doc("aspirin and heparin")
@@ -411,7 +403,6 @@ def test_odd_texts_can_be_trained_on(make_nlp):
     assert empty["mslm"] == 0.0
 
 
-@pytest.mark.timeout(120)
 def test_a_long_document_has_every_token_predicted(trained):
     """100,000 tokens: entities of the first and the last sentence are found alike."""
     sentence = TEXTS[0][0].split()
@@ -429,7 +420,7 @@ def test_a_token_of_many_pieces_leaves_its_neighbours_alone(trained):
     huge = "-" * 5000  # WordPiece splits at punctuation: a piece for each character
     words = TEXTS[0][0].split()
     doc = Doc(trained.vocab, words=[*words, huge, *words])
-    pieces = shim_of(trained.get_pipe("mslm").model).wordpieces([doc])[0]
+    pieces = trained.get_pipe("mslm").shim.wordpieces([doc])[0]
     assert len(pieces.ids) > 5000
     doc = trained.get_pipe("mslm")(doc)
     found = [(e.start, e.end, e.label_) for e in doc.ents]

@@ -3,33 +3,30 @@
 import copy
 import json
 import pickle
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ..commands import run_python
 from ..conftest import TEXTS
-from .test_component import train
-from .test_saving import answers
+from ..helpers import WORKERS, answers, train
 
 SENTENCES = [text for text, _ in TEXTS]
 
 
 @pytest.fixture
-def trained(make_nlp):
+def trained(train_once):
     """The encoder's config has dropout: were it on in a prediction, the answer would differ."""
     steps = {"warmup_steps": 0, "total_steps": 30}
     schedule = {"@schedules": "warmup_linear.v1", "initial_rate": 0.5, **steps}
     weights = {"mlm": schedule, "ed": 1.0, "el": 1.0}
-    nlp = make_nlp(token_probabilities=True, loss_weights=weights)
+    nlp = train_once(30, drop=0.1, token_probabilities=True, loss_weights=weights)
     assert nlp.get_pipe("mslm").model.shims[0].network.lm.config.hidden_dropout_prob == 0.1
-    train(nlp, steps=30)
     assert any(doc.ents for doc in nlp.pipe(SENTENCES))
     return nlp
 
 
-@pytest.mark.timeout(240)
 def test_threads_agree_with_one(trained):
     expected = {text: answers([trained(text)]) for text in SENTENCES}
 
@@ -42,25 +39,7 @@ def test_threads_agree_with_one(trained):
     assert len(right) == 160 and all(right)
 
 
-WORKERS = """
-import json, multiprocessing, sys
-import spacy, torch
-
-def told(docs):
-    return [[(e.start, e.end, e.label_, e._.confidence) for e in doc.ents] for doc in docs]
-
-if __name__ == "__main__":
-    method, path, texts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    multiprocessing.set_start_method(method)
-    torch.set_num_threads(2)
-    torch.rand(1500, 1500) @ torch.rand(1500, 1500)  # starts torch's second thread
-    nlp = spacy.load(path)
-    print(json.dumps([told(nlp.pipe(texts, n_process=n, batch_size=3)) for n in (1, 2)]))
-"""
-
-
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_worker_processes_agree_with_one(method, trained, tmp_path):
     """After torch has used its threads in the parent, which a fork does not have."""
     if method == "fork" and sys.platform != "linux":
@@ -69,12 +48,7 @@ def test_worker_processes_agree_with_one(method, trained, tmp_path):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     texts = [text * 4 for text in SENTENCES] * 3
-    done = subprocess.run(
-        [sys.executable, script, method, tmp_path / "model", json.dumps(texts)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = run_python(script, method, tmp_path / "model", json.dumps(texts), fresh=True)
     assert done.returncode == 0, done.stderr
     alone, spread = json.loads(done.stdout)
     assert len(spread) == len(texts) and any(spread)

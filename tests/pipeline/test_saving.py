@@ -28,7 +28,6 @@ from spacy.training.loop import train as train_loop
 from spacy.util import load_config
 from thinc.api import Adam
 
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule
 from spacy_mslm.model.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
@@ -38,22 +37,11 @@ from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
 from spacy_mslm.util.files import replaced_folder
 
 from ..conftest import TEXTS, build_encoder, make_examples
-from .test_component import train
+from ..helpers import answers, train
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 SENTENCES = [text for text, _ in TEXTS]
 FILES = (ENCODER, HEADS, WEIGHTS, WORDPIECES)
-
-
-def answers(docs: Iterable[Doc]) -> list[tuple]:
-    """All that a pipe with `token_probabilities` says, to the last bit."""
-    return [
-        (
-            [(e.start, e.end, e.label_, e._.confidence) for e in doc.ents],
-            doc._.bio_probabilities.tobytes(),
-        )
-        for doc in docs
-    ]
 
 
 @pytest.fixture
@@ -74,13 +62,13 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def weights(nlp: Language) -> dict[str, torch.Tensor]:
-    network = shim_of(nlp.get_pipe("mslm").model).network
+    network = nlp.get_pipe("mslm").shim.network
     return {name: p.detach().clone() for name, p in network.named_parameters()}
 
 
 def spoil(nlp: Language, name: str = "lm.bert.embeddings.word_embeddings.weight") -> None:
     """Set one weight to NaN."""
-    network = shim_of(nlp.get_pipe("mslm").model).network
+    network = nlp.get_pipe("mslm").shim.network
     with torch.no_grad():
         network.get_parameter(name).view(-1)[:64] = float("nan")
 
@@ -125,10 +113,10 @@ def test_round_trip_is_exact_and_needs_no_encoder(route, make_nlp, tmp_path):
 
 def assert_refused(pipe: MSLM, folder: Path, message: str) -> None:
     """Nothing of a refused folder gets into the pipe."""
-    cfg, network = dict(pipe.cfg), shim_of(pipe.model).network
+    cfg, network = dict(pipe.cfg), pipe.shim.network
     with pytest.raises(ValueError, match=message):
         pipe.from_disk(folder)
-    assert pipe.cfg == cfg and shim_of(pipe.model).network is network
+    assert pipe.cfg == cfg and pipe.shim.network is network
 
 
 @pytest.mark.parametrize("block", [saving.BLOCK, 1000])
@@ -189,7 +177,7 @@ def test_forged_manifest_reaches_no_other_file(name, trained, tmp_path):
 
 def test_files_that_do_not_fit_each_other(make_nlp):
     pipe, other = (make_nlp(model={"detection_size": k}).get_pipe("mslm") for k in (8, 9))
-    files, foreign = (shim_of(p.model).to_files() for p in (pipe, other))
+    files, foreign = (p.shim.to_files() for p in (pipe, other))
     cases: list[tuple[dict[str, bytes], str]] = [
         ({"weights.safetensors": foreign["weights.safetensors"]}, r"2 are .*detection\.vector"),
         ({"weights.safetensors": b"none"}, "stored model cannot be read"),
@@ -224,7 +212,7 @@ def test_tensors_are_read_as_safetensors_does():
 )
 def test_tensors_that_are_not_what_they_say(change, make_nlp):
     pipe = make_nlp().get_pipe("mslm")
-    files = shim_of(pipe.model).to_files()
+    files = pipe.shim.to_files()
     data = files[WEIGHTS]
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
@@ -280,10 +268,6 @@ def test_no_training_text_is_saved(make_nlp, tmp_path):
     assert [again(text).to_json() for text in texts] == expected
     assert again.get_pipe("mslm").labels == ("Chemical", "Disease")
 
-    safe_save(nlp, tmp_path / "model", keep_strings=MARKERS[:1])
-    strings = json.loads((tmp_path / "model" / "vocab" / "strings.json").read_text())
-    assert [marker in strings for marker in MARKERS] == [True, False, False]
-
 
 def _save_for_ever(pipelines: list[Language], path: Path, saved: Any) -> None:
     while True:
@@ -293,7 +277,6 @@ def _save_for_ever(pipelines: list[Language], path: Path, saved: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.timeout(240)
 def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
     """kill -9 at random moments while two pipelines take turns at one path."""
     pipelines = []
@@ -323,7 +306,6 @@ def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere two renames")
-@pytest.mark.timeout(60)
 def test_replaced_folder_is_never_gone(tmp_path):
     """Not for a moment: a pipeline may be loaded at any time, by anyone."""
     path = tmp_path / "model"
@@ -444,7 +426,7 @@ def test_loss_that_is_not_a_number_stops(name, term, make_nlp):
     train(nlp, steps=2)
     spoil(nlp, name)
     before = weights(nlp)
-    with pytest.raises(ValueError, match=f"The loss mslm_{term} is not finite at step 2"):
+    with pytest.raises(ValueError, match=f"NaN or infinite loss mslm_{term} at step 2"):
         train(nlp, steps=1)
     for key, tensor in weights(nlp).items():
         torch.testing.assert_close(tensor, before[key], rtol=0, atol=0, equal_nan=True)
@@ -460,4 +442,4 @@ def test_gradient_that_is_not_finite_takes_no_step(optimizer, make_nlp):
     # It is not left behind for the next step either.
     nlp.get_pipe("mslm").loss_weights["ed"] = StepSchedule("ed", 1.0)
     nlp.update(make_examples(nlp), sgd=optimizer)
-    assert shim_of(nlp.get_pipe("mslm").model).is_finite()
+    assert nlp.get_pipe("mslm").shim.is_finite()

@@ -25,8 +25,6 @@ from spacy_mslm.pipeline.saving import safe_save
 
 from ..conftest import TEXTS, build_encoder, make_examples
 
-pytestmark = pytest.mark.timeout(600)
-
 ROOT = Path(__file__).resolve().parents[2]
 USE = """
 import json, sys
@@ -48,7 +46,6 @@ def call(*arguments: object, cwd: Path) -> str:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
         env={**os.environ, **home, **pip},
     )
     assert result.returncode == 0, result.stdout + result.stderr
@@ -112,6 +109,7 @@ def metadata(wheel: Path) -> email.message.Message:
         return email.message_from_bytes(archive.read(name))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="links to the installed packages")
 def test_a_packaged_pipeline_works_offline_and_alone(tmp_path: Path) -> None:
     model, expected = train_pipeline(tmp_path)

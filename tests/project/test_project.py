@@ -4,9 +4,8 @@ and the scripts that its commands run. The workflow `all` itself is run by `.ci/
 import csv
 import hashlib
 import json
+import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,8 @@ from weasel.cli.document import project_document
 from weasel.util.config import substitute_project_variables
 
 from spacy_mslm.corpus.download import read_table
+
+from ..commands import run_python, run_spacy
 
 ROOT = Path(__file__).resolve().parents[2]
 BLURB = ROOT.parent / "shared" / "blurb"
@@ -92,6 +93,11 @@ def test_every_command_has_outputs_so_that_a_second_run_skips_it() -> None:
     assert all(command["outputs"] for command in PROJECT["commands"])
 
 
+def test_assets_are_generated() -> None:
+    written = runpy.run_path(str(ROOT / "scripts" / "project_assets.py"))["render"]()
+    assert written == (ROOT / "project.yml").read_text("utf8"), "python scripts/project_assets.py"
+
+
 def test_assets_are_those_of_fetch() -> None:
     assets = {asset["dest"]: asset for asset in PROJECT["assets"]}
     known = {
@@ -131,12 +137,7 @@ def test_biobert_on_a_gpu_is_a_matter_of_overrides() -> None:
         "vars.gpu_id": 0,
     }
     arguments = [f"--{key}={value}" for key, value in overrides.items()]
-    result = subprocess.run(
-        [sys.executable, "-m", "spacy", "project", "run", "blurb", ".", "--dry", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    result = run_spacy("project", "run", "blurb", ".", "--dry", *arguments, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     lines = [line for line in result.stdout.splitlines() if " -m spacy train " in line]
     assert len(lines) == 3
@@ -148,11 +149,7 @@ def test_biobert_on_a_gpu_is_a_matter_of_overrides() -> None:
 
 
 def run_script(name: str, *arguments: object) -> str:
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / name), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
+    result = run_python(ROOT / "scripts" / name, *arguments)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
@@ -224,16 +221,6 @@ def test_unlabelled_text_leaves_out_dev_and_test(tmp_path: Path) -> None:
 def test_smoke_test_refuses_a_file_that_is_no_wheel(tmp_path: Path) -> None:
     wheel = tmp_path / "en_none-0.1.0-py3-none-any.whl"
     wheel.write_text(json.dumps({}))
-    result = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "scripts/smoke_test.py"),
-            str(wheel),
-            "Text.",
-            tmp_path / "out",
-        ],
-        capture_output=True,
-        text=True,
-    )
+    result = run_python(ROOT / "scripts/smoke_test.py", wheel, "Text.", tmp_path / "out")
     assert result.returncode != 0 and "Wheel" in result.stderr
     assert not (tmp_path / "out").exists()

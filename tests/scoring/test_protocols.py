@@ -2,9 +2,9 @@
 
 import json
 import math
-import os
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,34 +15,27 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
-from spacy_mslm.cli.calibrate import calibrate
-from spacy_mslm.cli.evaluate import evaluate
 from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
-from spacy_mslm.model.architecture import document_windows, shim_of
-from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.pipeline.component import MSLM, find_mslm
+from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.pipeline.saving import safe_save
-from spacy_mslm.scoring.masked_text import draw_masks, mask_pieces, masked_lm_losses, perplexities
+from spacy_mslm.scoring.calibrate import calibrate_pipe
+from spacy_mslm.scoring.masked_protocol import annotate_masked, draw_masks, mask_pieces
+from spacy_mslm.scoring.perplexity import document_losses, perplexities, perplexity
+from spacy_mslm.tasks import calibrate, evaluate
 from spacy_mslm.types import BLM, ELM, UNMASKED
 
-from ..conftest import TEXTS, build_encoder, make_examples
+from ..commands import run_spacy
+from ..conftest import TEXTS, make_examples
 
 BOTH = JointMasking(1.0, 0.3)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Language:
+def trained(train_once: Callable[..., Language]) -> Language:
     """A pipe that finds the entities of the test texts."""
-    spacy.util.fix_random_seed(0)
-    encoder = build_encoder(tmp_path_factory.mktemp("encoder"))
-    nlp = spacy.blank("en")
-    nlp.add_pipe("mslm", config={"model": {"encoder": str(encoder), "window": 40, "context": 8}})
-    nlp.initialize(lambda: make_examples(nlp))
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(90):
-        nlp.update(make_examples(nlp), sgd=optimizer, drop=0.1)
-    return nlp
+    return train_once(90, drop=0.1)
 
 
 def mslm(nlp: Language) -> MSLM:
@@ -64,15 +57,15 @@ def test_perplexity_by_hand():
 def test_losses_are_those_of_the_masked_lm_at_the_masked_pieces(trained):
     pipe = mslm(trained)
     example = make_examples(trained)[0]
-    pieces = shim_of(pipe.model).wordpieces([example.predicted])[0]
+    pieces = pipe.shim.wordpieces([example.predicted])[0]
     gold = align_gold(example, None)
-    kinds = draw_masks(pipe.model, pieces, gold, BOTH, np.random.default_rng(0))
+    kinds = draw_masks(pipe.windows, pieces, gold, BOTH, np.random.default_rng(0))
     assert set(kinds.tolist()) == {UNMASKED, BLM, ELM}
-    losses, of_kind = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
-    shim = shim_of(pipe.model)
+    losses, of_kind = document_losses(pipe.shim, pipe.windows, [(pieces, kinds)], 4096)
+    shim = pipe.shim
     ids = [
         *shim.wordpieces.prefix,
-        *mask_pieces(pipe.model, pieces, kinds).ids,
+        *mask_pieces(pieces, kinds, pipe.shim.wordpieces.mask).ids,
         *shim.wordpieces.suffix,
     ]
     with torch.inference_mode():
@@ -90,14 +83,16 @@ def test_each_masked_piece_counts_once_where_windows_overlap(trained):
     pipe = mslm(nlp)
     doc = nlp.make_doc("the patient had acute renal failure " * 20)
     example = Example.from_dict(doc, {"entities": [(16, 35, "Disease")]})
-    pieces = shim_of(pipe.model).wordpieces([doc])[0]
-    assert len(document_windows(pipe.model, pieces)) > 3
+    pieces = pipe.shim.wordpieces([doc])[0]
+    assert len(pipe.windows.cover(pieces)) > 3
     gold = align_gold(example, None)
-    kinds = draw_masks(pipe.model, pieces, gold, TokenMasking(1.0), np.random.default_rng(0))
+    kinds = draw_masks(pipe.windows, pieces, gold, TokenMasking(1.0), np.random.default_rng(0))
     assert (kinds == BLM).all()
-    losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    losses, _ = document_losses(pipe.shim, pipe.windows, [(pieces, kinds)], 4096)
     assert len(losses) == len(pieces.ids)
-    assert (mask_pieces(pipe.model, pieces, kinds).ids == shim_of(pipe.model).wordpieces.mask).all()
+    assert (
+        mask_pieces(pieces, kinds, pipe.shim.wordpieces.mask).ids == pipe.shim.wordpieces.mask
+    ).all()
 
 
 def test_masks_and_losses_of_overlapping_windows_stand_at_their_places(trained):
@@ -109,12 +104,12 @@ def test_masks_and_losses_of_overlapping_windows_stand_at_their_places(trained):
         return kinds
 
     pipe = mslm(trained)
-    shim = shim_of(pipe.model)
+    shim = pipe.shim
     doc = trained.make_doc("the patient had acute renal failure " * 20)
     pieces = shim.wordpieces([doc])[0]
     gold = align_gold(Example.from_dict(doc, {"entities": []}), None)
-    kinds = draw_masks(pipe.model, pieces, gold, thirds, np.random.default_rng(0))
-    windows = document_windows(pipe.model, pieces)
+    kinds = draw_masks(pipe.windows, pieces, gold, thirds, np.random.default_rng(0))
+    windows = pipe.windows.cover(pieces)
     assert len(windows) > 3 and any(window.own_start > window.start for window in windows)
     expected_losses = []
     for window in windows:
@@ -128,7 +123,7 @@ def test_masks_and_losses_of_overlapping_windows_stand_at_their_places(trained):
             logits = shim.network.lm(torch.tensor([row])).logits[0].log_softmax(-1)
         first = len(shim.wordpieces.prefix) - window.start
         expected_losses += [-float(logits[first + p, pieces.ids[p]]) for p in at]
-    losses, _ = masked_lm_losses(pipe.model, [(pieces, kinds)], 4096)
+    losses, _ = document_losses(pipe.shim, pipe.windows, [(pieces, kinds)], 4096)
     assert sorted(losses.tolist()) == pytest.approx(sorted(expected_losses), abs=1e-4)
 
 
@@ -136,18 +131,18 @@ def test_documents_without_gold_are_left_out(trained):
     pipe = mslm(trained)
     bare = trained.make_doc(TEXTS[0][0])
     examples = make_examples(trained)
-    expected = pipe.perplexity(examples, BOTH)
-    assert pipe.perplexity([Example(bare, bare.copy()), *examples], BOTH) == expected
+    expected = perplexity(pipe, examples, BOTH)
+    assert perplexity(pipe, [Example(bare, bare.copy()), *examples], BOTH) == expected
 
 
 def test_the_same_seed_gives_the_same_masks(trained):
     pipe = mslm(trained)
     examples = make_examples(trained)
-    first = pipe.perplexity(examples, BOTH, seed=1)
-    assert pipe.perplexity(examples, BOTH, seed=1) == first
-    assert pipe.perplexity(examples, BOTH, seed=2) != first
-    assert set(pipe.perplexity(examples, NoMasking()).values()) == {None}
-    assert pipe.perplexity(examples, JointMasking(1.0, 0.0))["mslm_ppl_blm"] is None
+    first = perplexity(pipe, examples, BOTH, seed=1)
+    assert perplexity(pipe, examples, BOTH, seed=1) == first
+    assert perplexity(pipe, examples, BOTH, seed=2) != first
+    assert set(perplexity(pipe, examples, NoMasking()).values()) == {None}
+    assert perplexity(pipe, examples, JointMasking(1.0, 0.0))["mslm_ppl_blm"] is None
 
 
 def test_annotating_masked_text_reads_no_mention(trained):
@@ -155,7 +150,7 @@ def test_annotating_masked_text_reads_no_mention(trained):
     words of a mention changes nothing."""
     pipe = mslm(trained)
     plain = make_examples(trained)
-    pipe.annotate_masked(plain, NoMasking())
+    annotate_masked(pipe, plain, NoMasking())
     docs = list(trained.pipe(text for text, _ in TEXTS))
     spans = [[(e.start, e.end, e.label_, e._.confidence) for e in d.ents] for d in docs]
     assert any(spans)
@@ -172,7 +167,7 @@ def test_annotating_masked_text_reads_no_mention(trained):
             for words in (text, other)
         ]
         pipe.token_probabilities = True
-        pipe.annotate_masked(examples, masking)
+        annotate_masked(pipe, examples, masking)
         pipe.token_probabilities = False
         bio.append([example.predicted._.bio_probabilities for example in examples])
     (masked, masked_other), (clean, clean_other) = bio
@@ -183,7 +178,7 @@ def test_annotating_masked_text_reads_no_mention(trained):
 def test_score_adds_perplexity_unless_told_not_to(trained):
     pipe = mslm(trained)
     scores = trained.evaluate(make_examples(trained))
-    expected = pipe.perplexity(make_examples(trained), JointMasking())
+    expected = perplexity(pipe, make_examples(trained), JointMasking())
     assert {name: scores[name] for name in expected} == expected
     assert 1 < scores["mslm_ppl_elm"] < math.inf
     json.dumps(scores)
@@ -199,7 +194,7 @@ def test_the_masked_protocol_can_be_scored_beside_the_clean_one(trained):
     pipe = mslm(trained)
     clean = trained.evaluate(make_examples(trained))
     masked = make_examples(trained)
-    pipe.annotate_masked(masked, JointMasking())
+    annotate_masked(pipe, masked, JointMasking())
     expected = pipe.score(masked)
     pipe.score_masked = True
     try:
@@ -220,7 +215,7 @@ def test_calibration_changes_confidences_only_and_is_saved(trained, tmp_path):
     nlp = _reloaded(trained, tmp_path)  # a copy: other tests use the one given
     pipe = mslm(nlp)
     before = [nlp(text).ents for text, _ in TEXTS]
-    fit = pipe.calibrate(make_examples(nlp))
+    fit = calibrate_pipe(pipe, make_examples(nlp))
     assert pipe.cfg["temperature"] == fit.temperature != 1.0
     assert fit.mentions == sum(len(ents) for ents in before)
     after = [nlp(text).ents for text, _ in TEXTS]
@@ -229,7 +224,7 @@ def test_calibration_changes_confidences_only_and_is_saved(trained, tmp_path):
             (e.start, e.end, e.label_) for e in new
         ]
         assert [e._.confidence for e in old] != [e._.confidence for e in new] or not old
-    assert pipe.calibrate(make_examples(nlp)).temperature == fit.temperature
+    assert calibrate_pipe(pipe, make_examples(nlp)).temperature == fit.temperature
     ents = _reloaded(nlp, tmp_path)(TEXTS[0][0]).ents
     assert [e._.confidence for e in ents] == [e._.confidence for e in after[0]]
     scores = nlp.evaluate(make_examples(nlp))
@@ -257,15 +252,7 @@ def test_a_model_of_before_has_temperature_one(trained, tmp_path):
 # ---- the commands ----
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    settings = {"OMP_NUM_THREADS": "1", "ANSI_COLORS_DISABLED": "1", "COLUMNS": "500"}
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **settings, "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", COLUMNS="500")
 
 
 def told(result: subprocess.CompletedProcess[str]) -> str:
@@ -286,7 +273,11 @@ def data(trained, tmp_path) -> Path:
 
 
 def test_evaluate_command_on_clean_text(trained, model, data, tmp_path):
-    result = run("evaluate", model, data, "--train", data, "--output", tmp_path / "x" / "out.json")
+    result = run(
+        *("evaluate", model, data, "--train", data),
+        *("--output", tmp_path / "x" / "out.json"),
+        fresh=True,
+    )
     assert result.returncode == 0, told(result)
     report = json.loads((tmp_path / "x" / "out.json").read_text(encoding="utf8"))
     assert report["protocol"] == "clean" and report["gold_positions_visible"] is False
@@ -319,7 +310,7 @@ def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
     assert (report["elm_rate"], report["blm_rate"], report["seed"]) == (0.5, 0.1, 3)
     examples = make_examples(trained)
     masking = JointMasking(0.5, 0.1)
-    mslm(trained).annotate_masked(examples, masking, seed=3)
+    annotate_masked(mslm(trained), examples, masking, seed=3)
     expected = mslm(trained).score(examples, masking=masking, seed=3)
     assert report["scores"]["ents_f"] == pytest.approx(expected["ents_f"])
     assert report["scores"]["mslm_ppl_elm"] == pytest.approx(expected["mslm_ppl_elm"], rel=1e-4)
@@ -327,7 +318,7 @@ def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
 
 def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     weights = (model / "mslm" / "weights.safetensors").read_bytes()
-    result = run("calibrate", model, data, "--output", tmp_path / "other")
+    result = run("calibrate", model, data, "--output", tmp_path / "other", fresh=True)
     assert result.returncode == 0, told(result)
     assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
     result = run("calibrate", model, data)

@@ -254,7 +254,6 @@ def _examples(pairs: list[tuple[list[str], list[str]]]) -> list[Example]:
 
 @given(_pairs())
 @settings(max_examples=150, deadline=None)
-@pytest.mark.timeout(120)
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_micro_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str]]]) -> None:
     gold, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -282,7 +281,6 @@ def test_micro_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str
 @given(_pairs())
 @example([(["B-B", "I-B", "B-B", "I-B", "I-B"], ["O", "B-A", "I-A", "I-A", "B-A"])])
 @settings(max_examples=150, deadline=None)
-@pytest.mark.timeout(120)
 def test_matches_are_those_of_nervaluate(pairs: list[tuple[list[str], list[str]]]) -> None:
     scores = score_ents(_examples(pairs))
     if scores["ents_f"] is None:
@@ -408,7 +406,6 @@ def test_confidences_by_hand() -> None:
 
 @given(_pairs(missing=True))
 @settings(max_examples=150, deadline=None)
-@pytest.mark.timeout(120)
 def test_equal_to_spacys_own_scores(pairs: list[tuple[list[str], list[str]]]) -> None:
     _same_as_spacy(_examples(pairs))
 
@@ -430,7 +427,6 @@ def _retokenised(draw: Any) -> Example:
 
 @given(st.lists(_retokenised(), max_size=4))
 @settings(max_examples=150, deadline=None)
-@pytest.mark.timeout(120)
 def test_equal_to_spacys_own_scores_with_other_tokens(examples: list[Example]) -> None:
     _same_as_spacy(examples)
 

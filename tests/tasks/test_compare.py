@@ -1,15 +1,15 @@
 """Scores of several models -> tables, pictures and a page."""
 
 import json
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spacy_mslm.tasks.compare.tables import make_tables, read_results, render_markdown
+from spacy_mslm.tasks.comparison.tables import make_tables, read_results, render_markdown
+
+from ..commands import run_spacy
 
 
 def write_scores(path: Path, f: float, **others: Any) -> None:
@@ -61,16 +61,11 @@ def test_names_do_not_break_a_table(tmp_path: Path) -> None:
     assert "| a\\|b | 50.0 |" in render_markdown("Title", tables, {})
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "spacy", "mslm", "report", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def test_the_command_writes_a_page_that_needs_nothing_else(metrics: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write_scores(metrics / "<b>set" / "vanilla.json", 0.5)
     output = tmp_path / "report"
-    result = run(metrics, output, "--title", "A & B")
+    result = run_spacy("mslm", "report", metrics, output, "--title", "A & B", fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     names = {path.name for path in output.iterdir()}
     pictures = {"bc5cdr-clean.png", "bc5cdr-masked.png", "<b>set-clean.png"}

@@ -4,9 +4,9 @@ can be read without colour, and nothing in a text can break it."""
 import io
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -23,15 +23,15 @@ from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from spacy_mslm.cli.heatmap import heatmap, model_names
 from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.tasks.heatmap.draw import draw_heatmap, model_names
 from spacy_mslm.tasks.heatmap.html import render_html
 from spacy_mslm.tasks.heatmap.png import render_png
 from spacy_mslm.tasks.heatmap.reading import (
     LEVELS,
-    Block,
-    Mention,
     Reading,
+    ShownMention,
+    TextBlock,
     break_lines,
     column_widths,
     gold_reading,
@@ -46,13 +46,19 @@ from spacy_mslm.tasks.heatmap.reading import (
 )
 from spacy_mslm.types import B, I, O
 
-from ..conftest import TEXTS, make_examples
+from ..commands import run_spacy
+from ..conftest import PAPER, TEXTS, make_examples
 
 LINES = [
     "the patient had acute renal failure after cisplatin .",
     "",
     'aspirin didn\'t help <script>alert("1")</script> & <b>diabetes mellitus</b> .',
 ]
+
+
+def heatmap(arguments: list[str], output: Path) -> list[TextBlock]:
+    *models, texts = arguments
+    return draw_heatmap(models, Path(texts), output)
 
 
 class Models(NamedTuple):
@@ -69,7 +75,7 @@ def models(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Models:
         spacy.util.fix_random_seed(0)
         nlp = spacy.blank(lang)
         shape = {"encoder": str(encoder), "window": 40, "context": 8}
-        nlp.add_pipe("mslm", config={"model": shape})
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape})
         nlp.initialize(lambda nlp=nlp: make_examples(nlp))
         optimizer = make_adamw(1e-3, 1e-2)
         for _ in range(steps):
@@ -89,14 +95,7 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", "mslm", "heatmap", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf8"},
-    )
+run = partial(run_spacy, "mslm", "heatmap")
 
 
 class Page(HTMLParser):
@@ -146,9 +145,9 @@ class Page(HTMLParser):
         return [[body[-1] for body in table] for table in self.tables]
 
 
-def one_reading(words: list[str], *mentions: Mention, name: str = "a") -> Block:
+def one_reading(words: list[str], *mentions: ShownMention, name: str = "a") -> TextBlock:
     confidences: list[float | None] = [0.97] * len(words)
-    return Block("id", words, [Reading(name, confidences, list(mentions))])
+    return TextBlock("id", words, [Reading(name, confidences, list(mentions))])
 
 
 # ---- the command ----
@@ -156,7 +155,7 @@ def one_reading(words: list[str], *mentions: Mention, name: str = "a") -> Block:
 
 def test_command_draws_a_page(models: Models, texts: Path, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "out.html"
-    result = run(*models, texts, "-o", output)
+    result = run(*models, texts, "-o", output, fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "texts: 2" in " ".join(result.stdout.split())
     assert os.listdir(output.parent) == ["out.html"]
@@ -357,15 +356,15 @@ HOSTILE = [
 
 
 @pytest.fixture
-def hostile() -> Block:
+def hostile() -> TextBlock:
     words = [word for word in HOSTILE if word != "\ud800"]
     doc = Doc(Vocab(), words=words)
     doc.user_data["id"] = "<i>id</i>"
-    reading = Reading('<b>"a" & b</b>', [0.5] * len(words), [Mention(1, 3, '<u>"X"', 0.5)])
+    reading = Reading('<b>"a" & b</b>', [0.5] * len(words), [ShownMention(1, 3, '<u>"X"', 0.5)])
     return make_block(doc, [reading])
 
 
-def test_a_page_shows_markup_and_does_not_follow_it(hostile: Block) -> None:
+def test_a_page_shows_markup_and_does_not_follow_it(hostile: TextBlock) -> None:
     page = Page(render_html([hostile]))
     assert not {"script", "b", "i", "u", "img", "link", "a"} & set(page.tags)
     keys = {key for key, _ in page.attributes}
@@ -386,7 +385,7 @@ def test_what_is_not_seen_is_made_visible() -> None:
     assert visible("می\u200cخواهم β é 糖") == "می\u200cخواهم β é 糖"
 
 
-def test_a_picture_of_anything(hostile: Block, recwarn: pytest.WarningsRecorder) -> None:
+def test_a_picture_of_anything(hostile: TextBlock, recwarn: pytest.WarningsRecorder) -> None:
     settings = dict(matplotlib.rcParams)
     data = render_png([hostile])
     assert Image.open(io.BytesIO(data)).width < 2000
@@ -396,7 +395,7 @@ def test_a_picture_of_anything(hostile: Block, recwarn: pytest.WarningsRecorder)
 
 
 def test_pages_are_whole_for_any_reader() -> None:
-    text = render_html([one_reading(["a", "b"], Mention(0, 1, "D", 0.9))]).decode("utf8")
+    text = render_html([one_reading(["a", "b"], ShownMention(0, 1, "D", 0.9))]).decode("utf8")
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
     for part in ('<meta charset="utf-8">', "<title>", "<caption>", 'scope="rowgroup"', "</html>"):
         assert part in text
@@ -406,21 +405,21 @@ def test_pages_are_whole_for_any_reader() -> None:
 
 
 @st.composite
-def blocks(draw: st.DrawFn) -> Block:
+def blocks(draw: st.DrawFn) -> TextBlock:
     n = draw(st.integers(1, 40))
     readings = []
     for name in "ab":
         cuts = draw(st.lists(st.integers(0, n), unique=True, max_size=8).map(sorted))
         spans = zip(cuts[::2], cuts[1::2], strict=False)
-        mentions = [Mention(start, end, "Disease", 0.5) for start, end in spans]
+        mentions = [ShownMention(start, end, "Disease", 0.5) for start, end in spans]
         readings.append(Reading(name, [0.5] * n, mentions))
-    return Block("id", ["w"] * n, readings)
+    return TextBlock("id", ["w"] * n, readings)
 
 
 @settings(deadline=None, max_examples=60)
 @given(blocks(), st.floats(5, 60), st.data())
 def test_lines_hold_all_words_and_cut_no_mention(
-    block: Block, limit: float, data: st.DataObject
+    block: TextBlock, limit: float, data: st.DataObject
 ) -> None:
     n = len(block.words)
     widths = data.draw(st.lists(st.floats(1, 9), min_size=n, max_size=n))
@@ -438,7 +437,7 @@ def test_lines_hold_all_words_and_cut_no_mention(
         assert all(sum(widths[i] for i in chain) > limit for chain in cut)
 
 
-def _chains(block: Block) -> list[range]:
+def _chains(block: TextBlock) -> list[range]:
     """The words between which a line cannot end without cutting a mention of some reading."""
     inside = {i for r in block.readings for mention in r.mentions for i in range(*mention[:2])[1:]}
     starts = [i for i in range(len(block.words) + 1) if i not in inside]
@@ -454,7 +453,7 @@ def test_columns_make_room_for_labels() -> None:
     def measure(text: str, size: float, bold: bool) -> float:
         return float(len(text))
 
-    block = one_reading(["ab", "c", "d"], Mention(0, 2, "Disease", 0.97))
+    block = one_reading(["ab", "c", "d"], ShownMention(0, 2, "Disease", 0.97))
     widths = column_widths(block, measure, 1.0)
     assert widths[0] + widths[1] == pytest.approx(len("Disease .97") + 1)
     assert widths[2] == 2.0  # .97 is not written under an ordinary word
@@ -462,10 +461,10 @@ def test_columns_make_room_for_labels() -> None:
 
 def test_a_mention_longer_than_a_line_stays_open() -> None:
     words = [f"word{i}" for i in range(60)]
-    page = Page(render_html([one_reading(words, Mention(0, 60, "D", 0.5))]))
+    page = Page(render_html([one_reading(words, ShownMention(0, 60, "D", 0.5))]))
     captions = [table[0][0][0] for table in page.tables]
     assert captions == ["D .50", *["…"] * (len(captions) - 1)] and len(captions) > 1
-    assert render_png([one_reading(words, Mention(0, 60, "D", 0.5))])
+    assert render_png([one_reading(words, ShownMention(0, 60, "D", 0.5))])
 
 
 # ---- errors ----
@@ -507,7 +506,7 @@ def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_matplotlib")
 def test_a_picture_needs_matplotlib(texts: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=re.escape('pip install "spacy-mslm[plots]"')):
+    with pytest.raises(ImportError, match=re.escape('pip install "spacy-mslm[plots]"')):
         heatmap(["none", str(texts)], tmp_path / "out.png")
     with pytest.raises(OSError, match="E050"):
         heatmap(["none", str(texts)], tmp_path / "out.html")

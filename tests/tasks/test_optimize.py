@@ -3,8 +3,6 @@
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,28 +10,26 @@ import pytest
 import spacy
 import torch
 
-from spacy_mslm.cli.optimize import Mode, optimize
 from spacy_mslm.model.checkpoints import load_checkpoint
 from spacy_mslm.model.fast.int8_linear import Int8Linear, replace_linear_layers
 from spacy_mslm.model.fast.onnx_encoder import OnnxEncoder
 from spacy_mslm.model.fast.onnx_export import export_encoder
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.tasks import Mode, optimize
 
+from ..checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
+from ..commands import run_python, run_spacy
 from ..conftest import TEXTS, make_examples
-from ..model.test_checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
-from ..pipeline.test_concurrency import WORKERS
+from ..helpers import WORKERS
 
 SENTENCES = [text for text, _ in TEXTS]
 
 
 @pytest.fixture
-def model(make_nlp, tmp_path) -> Path:
+def model(train_once, tmp_path) -> Path:
     """A trained pipeline whose config names a dev set."""
-    nlp = make_nlp(masking={"@misc": "spacy_mslm.NoMasking.v1"})
-    optimizer = make_adamw(1e-3, 1e-2)
-    for _ in range(60):
-        nlp.update(make_examples(nlp), sgd=optimizer)
+    nlp = train_once(60, masking={"@misc": "spacy_mslm.NoMasking.v1"})
     spacy.tokens.DocBin(docs=[eg.reference for eg in make_examples(nlp)]).to_disk(
         tmp_path / "dev.spacy"
     )
@@ -67,7 +63,7 @@ def test_optimised_pipeline(model, tmp_path, mode):
     assert confidences(copied) == confidences(fast)
 
 
-def test_copies_threads_and_workers(model, tmp_path):
+def test_copies_and_threads(model, tmp_path):
     optimize(str(model), tmp_path / "fast", Mode.onnx, None, 0.5, force=False)
     nlp = spacy.load(tmp_path / "fast")
     expected = told(nlp)
@@ -79,19 +75,20 @@ def test_copies_threads_and_workers(model, tmp_path):
         assert [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs] == expected
     with ThreadPoolExecutor(4) as pool:
         assert all(found == expected for found in pool.map(lambda _: told(nlp), range(12)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(model, tmp_path, method):
+    optimize(str(model), tmp_path / "fast", Mode.onnx, None, 0.5, force=False)
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
-    for method in ("fork", "spawn"):
-        done = subprocess.run(
-            [sys.executable, script, method, tmp_path / "fast", json.dumps(SENTENCES * 3)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        alone, spread = json.loads(done.stdout)
-        assert [[e[:3] for e in doc] for doc in spread] == [[e[:3] for e in doc] for doc in alone]
-        assert any(spread)
+    texts = json.dumps(SENTENCES * 3)
+    done = run_python(script, method, tmp_path / "fast", texts, fresh=True)
+    assert done.returncode == 0, done.stderr
+    alone, spread = json.loads(done.stdout)
+    assert [[e[:3] for e in doc] for doc in spread] == [[e[:3] for e in doc] for doc in alone]
+    assert any(spread)
 
 
 def test_what_an_optimised_pipeline_cannot_do(model, tmp_path):
@@ -119,19 +116,12 @@ def test_what_loses_too_much_is_not_written(model, tmp_path):
 
 
 def test_command(model, tmp_path):
-    command = [sys.executable, "-m", "spacy", "mslm", "optimize", str(model)]
-    done = subprocess.run(
-        [*command, str(tmp_path / "fast"), "--mode", "onnx-int8"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = ("mslm", "optimize", model)
+    done = run_spacy(*command, tmp_path / "fast", "--mode", "onnx-int8", fresh=True)
     assert done.returncode == 0, done.stderr
     assert "100.00" in done.stdout and "words/s" in done.stdout
     (tmp_path / "dev.spacy").unlink()
-    done = subprocess.run(
-        [*command, str(tmp_path / "other")], capture_output=True, text=True, timeout=120
-    )
+    done = run_spacy(*command, tmp_path / "other")
     assert done.returncode == 1 and "no dev set" in done.stdout
     assert not (tmp_path / "other").exists()
 
@@ -157,12 +147,7 @@ def test_int8_does_not_depend_on_what_else_is_read(model, tmp_path):
 def test_without_onnx_runtime(model, tmp_path):
     optimize(str(model), tmp_path / "fast", Mode.onnx, None, 0.5, force=False)
     code = "import sys; sys.modules['onnxruntime'] = None; import spacy; spacy.load(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "fast")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_python("-c", code, tmp_path / "fast")
     assert done.returncode == 1 and "spacy-mslm[onnx]" in done.stderr
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
-from spacy_mslm.pieces.windows import cover
+from spacy_mslm.pieces.windows import WindowSettings
 from spacy_mslm.text.sentences import sentence_starts
 from spacy_mslm.types import Pieces
 
@@ -58,7 +58,7 @@ def test_windows_cover_a_document_and_end_at_sentences(counts, breaks, split):
     sentences = [0, *sorted(b for b in breaks if b < len(counts))]
     token_of = np.repeat(np.arange(len(counts)), counts)
     pieces = Pieces(np.zeros_like(token_of), token_of, ["w"] * len(counts), np.array(sentences))
-    windows = cover(pieces, size=10, context=2, split_sentences=split)
+    windows = WindowSettings(10, 2, split).cover(pieces)
     assert [i for w in windows for i in range(w.own_start, w.own_end)] == list(range(len(token_of)))
     edges = {int(pieces.starts[s]) for s in sentences} if split else set()
     for w in windows:

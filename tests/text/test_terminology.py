@@ -16,6 +16,8 @@ from spacy.tokens import DocBin, Span
 from spacy_mslm.corpus.weak_corpus import WeakCorpus
 from spacy_mslm.text.terminology import Term, Terminology, canonical, read_terms
 
+from ..helpers import write_terms
+
 NLP = spacy.blank("en")
 TERMS = [
     ("renal failure", "disease"),
@@ -30,12 +32,6 @@ TERMS = [
 ]
 
 
-def write_terms(path: Path, terms: list[tuple[str, str]] = TERMS) -> Path:
-    lines = ["term\tid\tsource\tsemantic_type", *(f"{name}\tX\tx\t{t}" for name, t in terms)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf8")
-    return path
-
-
 @pytest.fixture
 def nlp() -> Language:
     return spacy.blank("en")
@@ -43,7 +39,7 @@ def nlp() -> Language:
 
 @pytest.fixture
 def find(nlp: Language, tmp_path: Path):
-    terminology = Terminology([write_terms(tmp_path / "terms.tsv")], nlp.Defaults.stop_words)
+    terminology = Terminology([write_terms(tmp_path / "terms.tsv", TERMS)], nlp.Defaults.stop_words)
     return lambda text: [(s.text, s.label_) for s in terminology(nlp.make_doc(text))]
 
 
@@ -147,7 +143,9 @@ def test_umls_is_read_from_its_tables(tmp_path):
 @cache
 def shared_terminology() -> Terminology:
     with tempfile.TemporaryDirectory() as folder:
-        return Terminology([write_terms(Path(folder) / "terms.tsv")], NLP.Defaults.stop_words)
+        return Terminology(
+            [write_terms(Path(folder) / "terms.tsv", TERMS)], NLP.Defaults.stop_words
+        )
 
 
 @settings(deadline=None)
@@ -189,7 +187,9 @@ def test_broken_lines_are_named_and_left_out(tmp_path, caplog):
 def read(nlp: Language, tmp_path: Path, text: str, **options) -> list:
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf8")
-    return list(WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv")), **options)(nlp))
+    return list(
+        WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv", TERMS)), **options)(nlp)
+    )
 
 
 def test_sentences_with_a_term_become_examples(nlp, tmp_path):
@@ -240,7 +240,7 @@ def test_lines_are_shuffled_the_same_way_each_time_and_limited(nlp, tmp_path):
 
 
 def test_compressed_text_is_read_and_broken_text_is_named(nlp, tmp_path):
-    terms = str(write_terms(tmp_path / "terms.tsv"))
+    terms = str(write_terms(tmp_path / "terms.tsv", TERMS))
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(gzip.compress(b"asthma\n"))
     reader = WeakCorpus([str(packed)], [terms])
@@ -289,7 +289,7 @@ def test_plain_text_without_terms_is_left_to_others(nlp, tmp_path):
     path.write_text("She has asthma. She is well.\n", encoding="utf8")
     corpus = WeakCorpus(str(path))
     assert corpus and corpus.needs_labels
-    assert not WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv"))).needs_labels
+    assert not WeakCorpus(str(path), str(write_terms(tmp_path / "terms.tsv", TERMS))).needs_labels
     DocBin().to_disk(tmp_path / "weak.spacy")
     assert not WeakCorpus(str(tmp_path / "weak.spacy")).needs_labels
     with pytest.raises(ValueError, match=r"tables of terms"):

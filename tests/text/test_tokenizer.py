@@ -1,8 +1,6 @@
 import logging
 import pickle
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_mslm.text.tokenizer import SIGNS, STRETCH, MSLMTokenizer, _pieces
+
+from ..commands import run_python
 
 NOTE = "Pt. didn't c/o N/V/D (http://a.org/x?y=1); BP 120/80mmHg, T 37.2°C -- stable :) \n\n\t US$5"
 SURROGATE = "\ud800"
@@ -55,7 +55,6 @@ STRETCHES = st.one_of(
 
 @given(st.lists(STRETCHES, max_size=8).map("".join))
 @settings(max_examples=200, deadline=None)
-@pytest.mark.timeout(120)
 def test_text_round_trips(nlp: Language, text: str) -> None:
     doc = nlp.tokenizer(text)
     assert doc.text == text
@@ -65,7 +64,6 @@ def test_text_round_trips(nlp: Language, text: str) -> None:
 
 @given(st.text(st.one_of(CHARACTERS, st.characters(categories=["Cs"])), max_size=80))
 @settings(max_examples=200, deadline=None)
-@pytest.mark.timeout(120)
 def test_surrogates_are_replaced_one_for_one(nlp: Language, text: str) -> None:
     doc = nlp.tokenizer(text)
     offsets = [i for i, char in enumerate(text) if "\ud800" <= char <= "\udfff"]
@@ -76,7 +74,6 @@ def test_surrogates_are_replaced_one_for_one(nlp: Language, text: str) -> None:
 
 @given(st.text(CHARACTERS, max_size=SIGNS))
 @settings(max_examples=200, deadline=None)
-@pytest.mark.timeout(120)
 def test_same_tokens_as_spacy_without_long_runs(nlp: Language, spacys: Language, text: str) -> None:
     assert _tokens(nlp.tokenizer(text)) == _tokens(spacys.tokenizer(text))
 
@@ -143,7 +140,6 @@ LONG_INPUTS: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", LONG_INPUTS)
 def test_time_is_linear(kind: str) -> None:
     """Four times the text takes about four times as long: 16 times if it were quadratic. The floor
@@ -188,7 +184,6 @@ def test_log_of_many_surrogates_is_short(nlp: Language, caplog: pytest.LogCaptur
     assert "5000 lone" in record.getMessage() and len(record.getMessage()) < 300
 
 
-@pytest.mark.timeout(60)
 def test_long_texts(nlp: Language) -> None:
     text = "word " * 240_000
     assert len(text) > spacy.blank("en").max_length
@@ -230,18 +225,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.timeout(150)
 def test_worker_processes_use_our_tokenizer(tmp_path: Path) -> None:
     script = tmp_path / "spawn.py"
     script.write_text(SPAWN, encoding="utf8")
-    run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
-    )
+    run = run_python(script)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "[1, 2, 8000, 1] [1]"
 
 
-@pytest.mark.timeout(60)
 def test_explain_agrees_with_the_tokens(nlp: Language) -> None:
     text = f"{NOTE} a{SURROGATE} {'=' * 500} {'US$' * 500} end."
     tokens = [token.text for token in nlp.tokenizer(text) if not token.is_space]

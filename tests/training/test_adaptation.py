@@ -13,11 +13,11 @@ from spacy.util import registry
 from transformers import AutoModelForMaskedLM
 
 from spacy_mslm.masking.strategies import JointMasking
-from spacy_mslm.model.architecture import shim_of
 from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.scoring.perplexity import perplexity
 
-from ..conftest import make_examples
-from ..text.test_terminology import write_terms
+from ..conftest import PAPER, make_examples
+from ..helpers import write_terms
 
 TEXT = "the patient had asthma after aspirin qxsecret .\nno history of acute renal failure .\n"
 OPTIMIZER = {"@optimizers": "spacy_mslm.AdamW.v1", "learn_rate": 0.003, "head_learn_rate": 0.01}
@@ -54,7 +54,7 @@ def make(encoder: Path, tmp_path: Path) -> Callable[..., Language]:
         }
         nlp = spacy.blank("en")
         model = {"encoder": str(encoder), "window": 40, "context": 8}
-        nlp.add_pipe("mslm", config={"model": model})
+        nlp.add_pipe("mslm", config={**PAPER, "model": model})
         nlp.config["initialize"]["components"]["mslm"] = {"adaptation": stage}
         return nlp
 
@@ -66,12 +66,12 @@ def initialize(nlp: Language) -> MSLM:
     return nlp.get_pipe("mslm")  # type: ignore[return-value]
 
 
-def perplexity(pipe: MSLM, nlp: Language) -> float:
+def term_perplexity(pipe: MSLM, nlp: Language) -> float:
     """Of the masked terms of the text."""
     doc = nlp.make_doc(TEXT)
     spans = [(TEXT.index(name), TEXT.index(name) + len(name), label) for name, label in TERMS]
     example = Example.from_dict(doc, {"entities": spans})
-    found = pipe.perplexity([example], JointMasking(1.0, 0.0))["mslm_ppl_elm"]
+    found = perplexity(pipe, [example], JointMasking(1.0, 0.0))["mslm_ppl_elm"]
     assert found is not None
     return found
 
@@ -81,9 +81,9 @@ def test_the_encoder_learns_the_terms_and_the_heads_start_anew(make, make_nlp, t
     pipe = initialize(nlp)
     pipe.spans_key = None  # what follows looks at entities
     plain = make_nlp()
-    assert perplexity(pipe, nlp) < 0.2 * perplexity(plain.get_pipe("mslm"), plain)
+    assert term_perplexity(pipe, nlp) < 0.2 * term_perplexity(plain.get_pipe("mslm"), plain)
     assert pipe.labels == ("Chemical", "Disease")  # of the labelled set, not of the terminology
-    assert shim_of(pipe.model).network.types == 2
+    assert pipe.shim.network.types == 2
     assert pipe.cfg["step"] == 0
     record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
     assert record["settings"]["steps"] == 60 and record["cpu_seconds"] >= 0
@@ -92,12 +92,12 @@ def test_the_encoder_learns_the_terms_and_the_heads_start_anew(make, make_nlp, t
 def test_the_adapted_encoder_is_a_checkpoint_like_any_other(make, make_nlp, tmp_path):
     adapted = initialize(make())
     other = make_nlp(model={"encoder": str(tmp_path / "adapted")})
-    lm = shim_of(other.get_pipe("mslm").model).network.lm
-    for name, tensor in shim_of(adapted.model).network.lm.state_dict().items():
+    lm = other.get_pipe("mslm").shim.network.lm
+    for name, tensor in adapted.shim.network.lm.state_dict().items():
         assert np.array_equal(tensor, lm.state_dict()[name]), name
     assert AutoModelForMaskedLM.from_pretrained(tmp_path / "adapted").config.hidden_size == 32
-    wordpieces = shim_of(other.get_pipe("mslm").model).wordpieces
-    assert wordpieces.to_json() == shim_of(adapted.model).wordpieces.to_json()
+    wordpieces = other.get_pipe("mslm").shim.wordpieces
+    assert wordpieces.to_json() == adapted.shim.wordpieces.to_json()
 
 
 def test_it_repeats_and_is_not_run_twice(make, tmp_path):
@@ -106,7 +106,7 @@ def test_it_repeats_and_is_not_run_twice(make, tmp_path):
     stamp = (tmp_path / "adapted" / "model.safetensors").stat().st_mtime_ns
     again = initialize(make())
     assert (tmp_path / "adapted" / "model.safetensors").stat().st_mtime_ns == stamp
-    assert shim_of(first.model).to_bytes() == shim_of(again.model).to_bytes()
+    assert first.shim.to_bytes() == again.shim.to_bytes()
     other = tmp_path / "other"
     initialize(make(output=str(other)))
     assert (other / "model.safetensors").read_bytes() == weights
@@ -114,7 +114,9 @@ def test_it_repeats_and_is_not_run_twice(make, tmp_path):
 
 def test_another_stage_does_not_pass_for_this_one(make, tmp_path):
     initialize(make())
-    with pytest.raises(ValueError, match=r"adapted is not what this adaptation would make"):
+    with pytest.raises(
+        ValueError, match=r"adapted was made with other settings .*: settings\.steps differ"
+    ):
         initialize(make(steps=61))
     (tmp_path / "adapted" / "adaptation.json").write_text("{")
     with pytest.raises(ValueError, match=r"--paths\.adapted"):
@@ -130,7 +132,7 @@ def test_files_count_by_what_is_in_them(make, tmp_path):
     initialize(make(corpus=moved, teacher_steps=7))
     with (tmp_path / "moved.txt").open("a") as file:
         file.write("more aspirin .\n")
-    with pytest.raises(ValueError, match=r"not what this adaptation would make"):
+    with pytest.raises(ValueError, match=r"other input files: settings\.corpus\.text"):
         initialize(make(corpus=moved))
 
 
@@ -157,7 +159,7 @@ def test_no_text_no_adaptation(make, make_nlp, tmp_path):
     pipe = initialize(make(corpus={"text": None}))
     assert not (tmp_path / "adapted").exists()
     plain = make_nlp().get_pipe("mslm")
-    assert perplexity(pipe, spacy.blank("en")) == perplexity(plain, spacy.blank("en"))
+    assert term_perplexity(pipe, spacy.blank("en")) == term_perplexity(plain, spacy.blank("en"))
 
 
 @pytest.mark.parametrize("spans_key", [None, "terms"])
@@ -185,7 +187,7 @@ def test_without_terms_a_teacher_labels_the_text(make, make_nlp, tmp_path, spans
     ]
     pipe.spans_key = None  # what follows looks at entities
     plain = make_nlp()
-    assert perplexity(pipe, nlp) < 0.2 * perplexity(plain.get_pipe("mslm"), plain)
+    assert term_perplexity(pipe, nlp) < 0.2 * term_perplexity(plain.get_pipe("mslm"), plain)
 
 
 def test_heads_are_kept_though_the_text_lacks_a_type(make, tmp_path):
@@ -204,7 +206,7 @@ def test_a_teacher_of_another_labelled_set_makes_another_encoder(make):
     again = make(corpus={"terms": None})
     initialize(again)
     other = make(corpus={"terms": None})
-    with pytest.raises(ValueError, match=r"not what this adaptation would make"):
+    with pytest.raises(ValueError, match=r"other input files: settings\.corpus\.text"):
         other.initialize(lambda: make_examples(other)[:2])
 
 

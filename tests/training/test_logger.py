@@ -131,7 +131,6 @@ def _cells(row: list[str]) -> list[str]:
     return [cell.strip() for cell in row if cell.strip()]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("progress_bar", [None, "train", "eval"])
 def test_real_training_prints_spacys_table(progress_bar: str | None) -> None:
     printed = _run(progress_bar=progress_bar).splitlines()
@@ -142,13 +141,11 @@ def test_real_training_prints_spacys_table(progress_bar: str | None) -> None:
     assert all(len(row) == len(rows[1]) for row in rows)
 
 
-@pytest.mark.timeout(120)
 def test_same_rows_as_spacys_own_logger() -> None:
     spacys = _run(**{"@loggers": "spacy.ConsoleLogger.v3"})
     assert spacys == _run()
 
 
-@pytest.mark.timeout(120)
 def test_output_file_of_a_real_training(tmp_path: Path) -> None:
     path = tmp_path / "new" / "log.jsonl"
     _run(output_file=str(path))

@@ -1,9 +1,7 @@
 """Mentions of several annotators: priority, the label model, agreement."""
 
 import json
-import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
@@ -18,6 +16,8 @@ from spacy.vocab import Vocab
 from spacy_mslm.weak.aggregation import Priority, agreement
 from spacy_mslm.weak.concepts import Mention
 from spacy_mslm.weak.label_model import LabelModel
+
+from ..commands import run_python
 
 SIZE = 30
 VOCAB = Vocab()
@@ -240,18 +240,9 @@ def test_learning_does_not_depend_on_the_order_of_sets() -> None:
     code = (
         "import sys; from tests.weak.test_aggregation import LabelModel, make_sample; "
         "learnt = LabelModel().fit((doc, found) for doc, found, _ in make_sample(10)); "
-        "sys.stdout.buffer.write(learnt)"
+        "sys.stdout.write(learnt.decode())"
     )
-    learnt = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            timeout=240,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in "123"
-    }
+    learnt = {run_python("-c", code, fresh=True, PYTHONHASHSEED=seed).stdout for seed in "123"}
     assert len(learnt) == 1 and json.loads(learnt.pop())["labels"] == LABELS
 
 

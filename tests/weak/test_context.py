@@ -246,7 +246,6 @@ def test_whatever_the_text(parts: list[str]) -> None:
     assert [m for m in mentions if m in dropped] == dropped
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -259,10 +258,16 @@ def test_whatever_the_text(parts: list[str]) -> None:
     ],
 )
 def test_time_grows_with_the_length_only(sentence: str) -> None:
-    """Of a note of 400,000 characters; negspacy takes a minute."""
-    doc = make_doc(sentence * (400_000 // len(sentence)))
-    mentions = [Mention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
-    began = time.process_time()
-    kept, _ = Context()(doc, mentions)
-    assert time.process_time() - began < 15
-    assert kept == mentions
+    """Four times the text takes about four times as long: 16 times if it were quadratic. The floor
+    keeps the noise of a busy machine out."""
+
+    def seconds(length: int) -> float:
+        doc = make_doc(sentence * (length // len(sentence)))
+        mentions = [Mention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
+        began = time.process_time()
+        kept, _ = Context()(doc, mentions)
+        taken = time.process_time() - began
+        assert kept == mentions
+        return taken
+
+    assert seconds(400_000) < 10 * max(seconds(100_000), 0.3)

@@ -125,7 +125,7 @@ def test_missing_columns_and_fields(tmp_path):
 def test_a_truncated_archive_is_an_error(tmp_path):
     path = write_csv(tmp_path / "notes.csv.gz", [[str(i), "1", "", "", "x" * i] for i in range(99)])
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match="cut off or damaged"):
+    with pytest.raises(ValueError, match="truncated or damaged"):
         list(read_notes(path))
 
 

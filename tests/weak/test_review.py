@@ -122,7 +122,7 @@ def test_bad_corpora_are_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no labelled sentence"):
         export_review(empty, output, n=1, seed=0)
     twice = write_shards(tmp_path / "b", [[sentence(1)], [sentence(1)]])
-    with pytest.raises(ValueError, match="the id note:1 is there more than once"):
+    with pytest.raises(ValueError, match="the id note:1 occurs more than once"):
         export_review(twice, output, n=2, seed=0)
     with pytest.raises(ValueError, match="at least 1 sentence, but 0"):
         export_review(twice, output, n=0, seed=0)
@@ -235,10 +235,13 @@ def test_a_text_that_is_there_twice(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"answer": "maybe"}, "line 2: the answer is not one of accept, reject, ignore"),
-        ({"text": 5}, "line 2: not as its format has it"),
+        ({"text": 5}, "line 2: the file does not follow its format"),
         ({"spans": None}, "one of 'label', 'entities' and 'spans' is a list"),
-        ({"spans": [[0, 3]]}, "a mention has a start, an end and a label"),
-        ({"spans": [[0, 999, "Disease"]]}, "the mention from 0 to 999 is not in the text"),
+        ({"spans": [[0, 3]]}, "a mention is [start, end, label]"),
+        (
+            {"spans": [[0, 999, "Disease"]]},
+            "the mention from 0 to 999 is empty, or reaches out of the text",
+        ),
         ({"spans": [[0, 3, " "]]}, "the mention's label is empty"),
     ],
 )
@@ -255,16 +258,16 @@ def test_bad_records_are_told_by_line_and_never_quoted(
 def test_a_record_that_came_back_twice(sample: Path, tmp_path: Path) -> None:
     first = read(sample)[0]
     path = write(tmp_path / "back.jsonl", [first, first])
-    with pytest.raises(ValueError, match=rf"line 2: the document {first['id']} .* at line 1"):
+    with pytest.raises(ValueError, match=rf"line 2: the document {first['id']} .* on line 1"):
         read_review(sample, path)
 
 
 def test_nothing_reviewed(sample: Path, tmp_path: Path) -> None:
     records = [{**record, "answer": "ignore"} for record in read(sample)]
-    with pytest.raises(ValueError, match="none came back accepted or rejected"):
+    with pytest.raises(ValueError, match=r"no sentence of .* came back accepted or rejected"):
         read_review(sample, write(tmp_path / "back.jsonl", records))
     (tmp_path / "back.jsonl").write_text("{broken")
-    with pytest.raises(ValueError, match="line 1: not as its format has it"):
+    with pytest.raises(ValueError, match="line 1: the file does not follow its format"):
         read_review(sample, tmp_path / "back.jsonl")
 
 

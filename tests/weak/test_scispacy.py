@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import socket
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +19,10 @@ from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker, read_know
 from spacy_mslm.weak.clusters import UMLS_TYPES
 from spacy_mslm.weak.concepts import Concept
 
+from ..commands import run_python
+
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.timeout(180)
 needs_scispacy = pytest.mark.skipif(
     find_spec("scispacy") is None,
     reason='scispaCy is not installed (pip install "spacy-mslm[weak]")',
@@ -193,7 +193,6 @@ def test_abbreviations_are_an_option(kb, nlp):
 
 
 @needs_scispacy
-@pytest.mark.timeout(60)
 def test_brackets_cost_time_in_proportion_to_their_number(linker, nlp):
     # scispaCy's own matcher looks at every pair of brackets: these would be 16 million.
     doc = nlp("He had (x) pain. " * 4000 + "A heart attack (HA).")
@@ -392,7 +391,7 @@ def test_scispacy_is_not_imported_before_it_is_needed():
         "import sys, spacy_mslm.weak.annotators.scispacy_linker\n"
         "assert not {'scispacy', 'nmslib', 'sklearn'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = run_python("-c", code, fresh=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,5 +1,5 @@
-"""Annotated files in the formats of others, a module each: what they hold, and nothing of spaCy.
+"""Readers of annotated files, one module per format. They use the standard library only.
 
-Formats whose text is split into tokens already (`iob`, `ebm_nlp`) give `Sentence`s, the others
-(`brat`, `pubtator`, `bioc`, `jsonl`) give `Document`s with character offsets; see `records`.
+Formats with tokenised text (`iob`, `ebm_nlp`) are read into `Sentence`s, the others (`brat`,
+`pubtator`, `bioc`, `jsonl`) into `Document`s with character offsets; see `records`.
 """

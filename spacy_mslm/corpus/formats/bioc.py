@@ -1,4 +1,4 @@
-"""BioC XML: documents of passages (or sentences), mentions at offsets in the whole document.
+"""BioC XML: documents of passages (or sentences), with mentions at offsets in the document.
 
     <collection><document><id>8701013</id>
       <passage><offset>32</offset><text>Famotidine is a histamine H2-receptor antagonist.</text>
@@ -6,8 +6,8 @@
           <location offset="32" length="10"/><text>Famotidine</text></annotation>
       </passage></document></collection>
 
-The text is the passages with one line break between them, whatever the gap in their offsets: the
-offsets of the usual files, with gaps of one character, stay as they are.
+The text is the passages with one line break between them, whatever the gap in their offsets. With
+the usual gaps of one character, offsets in the text are those of the file.
 """
 
 import gzip
@@ -20,18 +20,19 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from ...errors import Errors
-from ..label_schemes import Mention
-from .records import DISCONTINUOUS, Document, LeftOut, check_ids, check_mention, check_surface
+from ...types import Mention
+from .records import (
+    DISCONTINUOUS,
+    Document,
+    LeftOut,
+    check_ids,
+    check_mention,
+    check_surface,
+    format_error,
+)
 
 CHUNK = 1 << 16
-_RULES = {
-    "xml": "the XML ends too early, or is not well-formed or not UTF-8 here",
-    "root": "BioC is a <collection> of <document>s, with passages in them",
-    "id": "a document has an <id>",
-    "offset": "a passage or sentence with a text has an <offset>, a whole number",
-    "order": "passages and sentences come in the order of their offsets, and do not overlap",
-    "location": "a mention has a <location> with whole numbers as offset and length",
-}
+_LOCATION = "a mention has a <location> with whole numbers as offset and length"
 
 
 class _Annotation(NamedTuple):
@@ -42,14 +43,14 @@ class _Annotation(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """The text of a passage or sentence, and its offset in the file."""
+    """The text of a passage or sentence, and its offset in the document."""
 
     offset: int
     text: str
 
 
 def read_bioc(path: Path) -> Iterator[Document]:
-    """The documents of a collection."""
+    """Yield the documents of a collection."""
     return check_ids(_documents(path), path)
 
 
@@ -64,10 +65,9 @@ def _documents(path: Path) -> Iterator[Document]:
                 line = collector.parser.CurrentLineNumber
                 raise ValueError(Errors.M152.format(path=path, line=line)) from None
             except expat.ExpatError as err:
-                # Not chained, as everywhere: causes may hold text.
-                raise ValueError(
-                    Errors.M163.format(path=path, line=err.lineno, rule=_RULES["xml"])
-                ) from None
+                # Not chained: the cause may hold text.
+                rule = "the XML ends too early, or is not well-formed or not UTF-8 here"
+                raise format_error(path, err.lineno, rule) from None
             yield from collector.finished
             collector.finished.clear()
             if not chunk:
@@ -75,8 +75,8 @@ def _documents(path: Path) -> Iterator[Document]:
 
 
 class _Collector:
-    """Collects what is open, and puts a document on `finished` when it ends. expat opens nothing
-    that a file points to, its DTD included."""
+    """Handler of expat's events. Collects the parts of a document, and appends it to `finished`
+    when it ends. expat opens no file that the XML refers to, not even its DTD."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,15 +89,13 @@ class _Collector:
         self.characters_read: list[str] = []
         self.infon = ""
 
-    def refusal(self, rule: str) -> ValueError:
-        line = self.parser.CurrentLineNumber
-        return ValueError(Errors.M163.format(path=self.path, line=line, rule=_RULES[rule]))
+    def error(self, rule: str) -> ValueError:
+        return format_error(self.path, self.parser.CurrentLineNumber, rule)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        if not self.stack and name != "collection":
-            raise self.refusal("root")
-        if name in ("passage", "sentence", "annotation") and "document" not in self.stack:
-            raise self.refusal("root")
+        is_inner = name in ("passage", "sentence", "annotation")
+        if (not self.stack and name != "collection") or (is_inner and "document" not in self.stack):
+            raise self.error("BioC is a <collection> of <document>s, with passages in them")
         self.stack.append(name)
         self.characters_read = []
         if name == "document":
@@ -114,7 +112,7 @@ class _Collector:
         elif name == "location" and self.stack[-2] == "annotation":
             numbers = attributes.get("offset", ""), attributes.get("length", "")
             if not all(re.fullmatch("[0-9]{1,15}", number) for number in numbers):
-                raise self.refusal("location")
+                raise self.error(_LOCATION)
             self.locations.append((int(numbers[0]), int(numbers[1])))
         elif name == "infon":
             self.infon = attributes.get("key", "")
@@ -136,7 +134,7 @@ class _Collector:
             self.label = text.strip()
         elif name == "annotation":
             if not self.locations:
-                raise self.refusal("location")
+                raise self.error(_LOCATION)
             self.annotations.append(
                 _Annotation(self.locations, self.label, self.surface, self.annotation_line)
             )
@@ -144,18 +142,20 @@ class _Collector:
             self.id = text.strip()
         elif name == "document":
             if not self.id:
-                raise self.refusal("id")
+                raise self.error("a document has an <id>")
             self.finished.append(
                 _make_document(self.id, self.line, self.segments, self.annotations, self.path)
             )
 
     def add_segment(self, text: str) -> None:
         if self.offset is None:
-            raise self.refusal("offset")
+            raise self.error("a passage or sentence with a text has an <offset>, a whole number")
         if self.segments:
             offset, before = self.segments[-1]
             if self.offset < offset + len(before):
-                raise self.refusal("order")
+                raise self.error(
+                    "passages and sentences come in the order of their offsets, and do not overlap"
+                )
         self.segments.append(_Segment(self.offset, text))
 
 
@@ -177,11 +177,13 @@ def _make_document(
                     )
                 )
             parts.append((start, last + 1))
-            check_mention((*parts[-1], annotation.label), text, path=path, line=annotation.line)
+            check_mention(
+                Mention(*parts[-1], annotation.label), text, path=path, line=annotation.line
+            )
         found = " ".join(text[start:end] for start, end in parts)
         check_surface(found, annotation.surface, path=path, line=annotation.line)
         if len(parts) == 1:
-            mentions.append((*parts[0], annotation.label))
+            mentions.append(Mention(*parts[0], annotation.label))
         else:
             end = max(end for _, end in parts)
             left_out.append(LeftOut(min(parts)[0], end, DISCONTINUOUS))
@@ -189,7 +191,7 @@ def _make_document(
 
 
 def _place(offset: int, segments: list[_Segment]) -> int | None:
-    """Where in the text the character at an offset of the file is; None if there is none."""
+    """Map an offset of the document to its place in the text; None if no text is there."""
     index = bisect_right(segments, offset, key=lambda segment: segment.offset) - 1
     if index < 0 or offset >= segments[index].offset + len(segments[index].text):
         return None

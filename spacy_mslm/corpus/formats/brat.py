@@ -4,7 +4,7 @@
     T2<tab>Disease 12 17;24 31<tab>acute failure        in several parts: left out, and listed
     R1<tab>Causes Arg1:T3 Arg2:T1                       relations, events, notes...: skipped
 
-Offsets count the characters of the text file as it is, line ends and a byte-order mark included.
+Offsets count the characters of the text file as it is, including line ends and a byte-order mark.
 """
 
 import re
@@ -13,21 +13,21 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...errors import Errors
+from ...types import Mention
 from ...util.lines import read_lines
-from ..label_schemes import Mention
-from .records import DISCONTINUOUS, Document, LeftOut, check_mention, check_surface
+from .records import DISCONTINUOUS, Document, LeftOut, check_mention, check_surface, format_error
 
 _RANGE = r"([0-9]{1,15}) ([0-9]{1,15})"
 _LABEL_AND_RANGES = re.compile(rf"(\S*) ({_RANGE}(?:;{_RANGE})*)")
 # Events, relations, attributes (M: their old form), normalisations, notes, equivalences.
 _OTHER_KINDS = tuple("ERAMN#*")
-_RULE = "a mention is 'T1', its label and offsets, and its text, with tabs between the three"
 
 
 def read_brat(folder: Path) -> Iterator[Document]:
-    """The texts of a folder, in the order of their names; the id is the name without `.txt`."""
+    """Yield the texts of a folder, in the order of their names. The id is the file's name without
+    `.txt`."""
     files = {f for f in folder.iterdir() if f.name[0] != "." and f.suffix in (".txt", ".ann")}
-    # A partner that is lost must not turn into a text without mentions.
+    # A text whose annotation is lost must not be read as a text without mentions.
     for file in sorted(files):
         partner = file.with_suffix(".ann" if file.suffix == ".txt" else ".txt")
         if partner not in files:
@@ -58,17 +58,18 @@ def _read_annotation(path: Path, text: str) -> tuple[list[Mention], list[LeftOut
         columns = line.split("\t", 2)
         match = _LABEL_AND_RANGES.fullmatch(columns[1]) if len(columns) == 3 else None
         if match is None or line[0] != "T":
-            raise ValueError(Errors.M163.format(path=path, line=number, rule=_RULE))
+            rule = "a mention is 'T1', its label and offsets, and its text, separated by tabs"
+            raise format_error(path, number, rule)
         parts = [(int(a), int(b)) for a, b in re.findall(_RANGE, match[2])]
-        for start, end in parts:
-            check_mention((start, end, match[1]), text, path=path, line=number)
+        for part in parts:
+            check_mention(Mention(*part, match[1]), text, path=path, line=number)
         found = " ".join(text[start:end] for start, end in parts)
         check_surface(found, columns[2], path=path, line=number)
-        # brat itself cuts a mention at a line break inside of it.
+        # BRAT itself splits a mention at a line break inside it.
         gaps = [text[a[1] : b[0]] for a, b in pairwise(sorted(parts))]
         start, end = min(parts)[0], max(end for _, end in parts)
         if "".join(gaps).strip():
             left_out.append(LeftOut(start, end, DISCONTINUOUS))
         else:
-            mentions.append((start, end, match[1]))
+            mentions.append(Mention(start, end, match[1]))
     return mentions, left_out

@@ -1,4 +1,4 @@
-"""Which format a file is, by looking at its first line that is not empty."""
+"""Detection of a file's format by its first line that is not empty."""
 
 import re
 from pathlib import Path
@@ -14,8 +14,8 @@ _JSON = re.compile(r'\s*\{\s*"')
 
 
 def detect_format(path: Path) -> str:
-    """The format of a file: `.spacy` by its name, the others by their first line; a file that is
-    none of them is refused."""
+    """Return the format of a file: `.spacy` by its name, the others by their first line. Raises a
+    ValueError if it is none of them."""
     if path.suffix == ".spacy":
         return "spacy"
     lines = ((number, line) for number, line in read_lines(path) if line.strip())
@@ -30,6 +30,6 @@ def detect_format(path: Path) -> str:
     if row[:1] == [DOC_START] or (len(row) > 1 and _TAG.fullmatch(row[-1])):
         return "iob"
     raise ValueError(
-        f"{path}, line {number}: this is the beginning of none of the known formats. Name the "
-        f"file's format (--format): {', '.join(FORMATS)}."
+        f"{path}, line {number}: the format cannot be detected from this line. Name it with "
+        f"--format, as one of: {', '.join(FORMATS)}."
     )

@@ -1,4 +1,4 @@
-"""IOB files: a token and its tag a line, an empty line after every sentence.
+"""IOB files: one token and its tag per line, an empty line after every sentence.
 
 Familial   B-Disease
 ataxia     I-Disease
@@ -16,11 +16,13 @@ DOC_START = "-DOCSTART-"
 
 
 def read_iob(path: str | Path, scheme: str = "auto") -> Iterator[Sentence]:
-    """The sentences of an IOB file, one after the other.
+    """Yield the sentences of an IOB file.
 
-    Columns are separated by tabs or, on a line without a tab, by spaces; the first is the token,
-    the last the tag. `-DOCSTART-` lines end a sentence and are skipped. With `auto` the file is
-    read twice, as its scheme is only known at its end.
+    Columns are separated by tabs or, on a line without a tab, by spaces. The first column is the
+    token, the last one the tag. A `-DOCSTART-` line ends a sentence and is skipped.
+
+    scheme: auto, iob1, iob2 or bioes (also for BILOU). With auto the file is read twice, as its
+        scheme is only known at its end.
     """
     path = Path(path)
     check_scheme(scheme)
@@ -40,16 +42,16 @@ def read_iob(path: str | Path, scheme: str = "auto") -> Iterator[Sentence]:
 
 
 def columns(line: str) -> list[str]:
-    """The columns of a line."""
-    # str.split() would also cut at no-break and other spaces inside of tokens.
+    """Split a line into its columns."""
+    # str.split() would also cut at no-break and other spaces inside tokens.
     if "\t" in line:
         return [column.strip(" ") for column in line.split("\t")]
     return [column for column in line.split(" ") if column]
 
 
 def _read_rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The line of the first token, the tokens and the tags of every sentence. A sentence has no
-    line in it that is not a token, so that the n-th tag is n lines further down."""
+    """Yield the line of the first token, the tokens and the tags of every sentence. Every line of
+    a sentence is a token, so the n-th tag is n lines below the first."""
     words: list[str] = []
     tags: list[str] = []
     line_number = 0
@@ -63,13 +65,13 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
         if len(row) == 1 or not row[-1]:
             raise ValueError(
                 f"{path}, line {line_number}: one column only, but a token and its tag are "
-                "expected, separated by a tab or a space. The file may be cut off here: "
+                "expected, separated by a tab or a space. The file may be truncated here: "
                 "restore the line, or remove it."
             )
         if not row[0]:
             raise ValueError(
                 f"{path}, line {line_number}: the token is empty. A line is a token, a tab and "
-                "a tag; sentences are separated by a line with nothing on it."
+                "a tag; an empty line separates sentences."
             )
         words.append(row[0])
         tags.append(row[-1])

@@ -1,95 +1,76 @@
-"""JSON lines, a text with its mentions each, as annotation tools export them:
+"""JSON lines, one text with its mentions per line, as annotation tools export them:
 
     {"id": 7, "text": "...", "entities": [[12, 31, "Disease"]]}                            spaCy
     {"id": 7, "text": "...", "label": [[12, 31, "Disease"]]}                               doccano
     {"text": "...", "entities": [{"start_offset": 12, "end_offset": 31, "label": "..."}]}  doccano
     {"text": "...", "spans": [{"start": 12, "end": 31, "label": "..."}], "answer": "accept"}
                                                                                            Prodigy
-A record without a list of mentions is refused: whether it has none, or nobody has looked, is not
-told. Records that were not accepted in Prodigy are left out, and counted.
+A record without a list of mentions is an error, as it may not have been annotated. Records that
+were not accepted in Prodigy are left out, and a warning gives their lines.
 """
 
-import json
 import logging
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors
-from ...util.lines import read_lines
-from ..label_schemes import Mention
-from .records import Document, check_ids, check_mention
+from ...errors import listing
+from ...types import Mention
+from ...util.lines import LONE_SURROGATE, read_json_lines
+from .records import Document, check_ids, check_mention, format_error
 
 logger = logging.getLogger("spacy_mslm")
 
 KEYS = ("entities", "spans", "label")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_RULES = {
-    "json": "a line is one JSON object",
-    "text": "'text' is a string of valid Unicode (no lone surrogate)",
-    "id": "'id' is a string or a whole number",
-    "list": f"one of {', '.join(map(repr, KEYS))} is a list, empty where there is no mention",
-    "mention": "a mention is [start, end, label], or has start, end and label by name",
-}
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
-    """The texts of a file; where there is no id, it is the file's name and the line."""
+    """Yield the documents of a file. The id of a record without one is the file's name and the
+    line."""
     return check_ids(_records(path), path)
 
 
 def _records(path: Path) -> Iterator[Document]:
     rejected: list[int] = []
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        record = _parse(line, path, number)
+    for number, record in read_json_lines(path):
+        if record is None:
+            raise format_error(path, number, "a line is one JSON object")
         text = record.get("text")
-        if not isinstance(text, str) or _SURROGATE.search(text):
-            raise _refusal(path, number, "text")
+        if not isinstance(text, str) or LONE_SURROGATE.search(text):
+            rule = "'text' is a string of valid Unicode (no lone surrogate)"
+            raise format_error(path, number, rule)
         name = record.get("id", f"{path.name}:{number}")
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise _refusal(path, number, "id")
+            raise format_error(path, number, "'id' is a string or a whole number")
         if record.get("answer", "accept") != "accept":
             rejected.append(number)
             continue
         lists = [record[key] for key in KEYS if isinstance(record.get(key), list)]
         filled = [items for items in lists if items]
         if not lists or len(filled) > 1:
-            raise _refusal(path, number, "list")
-        mentions = [_mention(item, path, number) for items in filled for item in items]
-        for mention in mentions:
-            check_mention(mention, text, path=path, line=number)
+            keys = ", ".join(map(repr, KEYS))
+            rule = f"one of {keys} is a list, which is empty if there is no mention"
+            raise format_error(path, number, rule)
+        mentions = [
+            parse_mention(item, text, path=path, line=number) for items in filled for item in items
+        ]
         yield Document(str(name), text, mentions, number)
     if rejected:
-        lines = ", ".join(map(str, rejected[:10])) + (", ..." if len(rejected) > 10 else "")
         logger.warning(
-            f"{path}: {len(rejected)} records were not accepted by their annotator and are "
-            f"left out, lines {lines}."
+            f"{path}: {len(rejected)} records were not accepted by their annotator and are left "
+            f"out, lines {listing(rejected)}."
         )
 
 
-def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise _refusal(path, number, "json")
-    return record
-
-
-def _mention(item: Any, path: Path, line: int) -> Mention:
+def parse_mention(item: Any, text: str, *, path: Path, line: int) -> Mention:
+    """Check a mention of a record with this text, and return it with its label stripped."""
     if isinstance(item, dict):
         start = item.get("start", item.get("start_offset"))
         end = item.get("end", item.get("end_offset"))
         item = [start, end, item.get("label")]
     if not isinstance(item, list) or [type(value) for value in item] != [int, int, str]:
-        raise _refusal(path, line, "mention")
-    start, end, label = item
-    return start, end, label.strip()
-
-
-def _refusal(path: Path, line: int, rule: str) -> ValueError:
-    return ValueError(Errors.M163.format(path=path, line=line, rule=_RULES[rule]))
+        rule = "a mention is [start, end, label], or has start, end and label by name"
+        raise format_error(path, line, rule)
+    mention = Mention(item[0], item[1], item[2].strip())
+    check_mention(mention, text, path=path, line=line)
+    return mention

@@ -1,16 +1,21 @@
-"""What the formats are read into, and what must hold for each mention."""
+"""What the formats are read into, and the checks that they share."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import Errors
-from ..label_schemes import Mention
+from ...types import Mention
+
+DISCONTINUOUS = "it is in several parts"
 
 
 class LeftOut(NamedTuple):
-    """A gold mention that `doc.ents` cannot hold: offsets (exclusive end), from the first to the
-    last of its parts where it has several, and why."""
+    """A gold mention that `doc.ents` cannot hold, and why.
+
+    start, end: Offsets in characters or tokens, as those of the mentions beside it; from the start
+        of the first part to the end of the last if it has several.
+    """
 
     start: int
     end: int
@@ -18,8 +23,7 @@ class LeftOut(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Tokens with mentions as token offsets; line is that of the first token. `left_out` has token
-    offsets, too."""
+    """Tokens with their mentions. Offsets are in tokens; `line` is that of the first token."""
 
     id: str
     words: list[str]
@@ -29,7 +33,8 @@ class Sentence(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A text with mentions as character offsets, which may overlap; line is where it begins."""
+    """A text with its mentions, which may overlap. Offsets are in characters; `line` is the line
+    of the file on which the document begins."""
 
     id: str
     text: str
@@ -38,11 +43,16 @@ class Document(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
-DISCONTINUOUS = "it is in several parts"
+def format_error(path: Path, line: int, rule: str) -> ValueError:
+    """Return the error of a line that breaks a rule of its format, without the line's text."""
+    return ValueError(
+        f"{path}, line {line}: the file does not follow its format here: {rule}. It may be "
+        "truncated or damaged: restore it, or correct the line."
+    )
 
 
 def check_mention(mention: Mention, text: str, *, path: Path, line: int) -> None:
-    """Refuse a mention without characters, beyond the text, or without a label."""
+    """Raise a ValueError if a mention is empty, reaches out of the text, or has no label."""
     start, end, label = mention
     if not 0 <= start < end <= len(text):
         raise ValueError(
@@ -55,18 +65,21 @@ def check_mention(mention: Mention, text: str, *, path: Path, line: int) -> None
 
 
 def check_surface(found: str, given: str, *, path: Path, line: int) -> None:
-    """Refuse a mention whose text in the file is not what its offsets hold, white space aside:
-    formats write a line break inside a mention as a space."""
+    """Raise a ValueError if a mention's text in the file differs from the text at its offsets.
+
+    White space is not compared: formats write a line break inside a mention as a space.
+    """
     if found.split() != given.split():
         raise ValueError(
-            f"{path}, line {line}: the text of the mention is not what stands at its offsets. "
-            "The annotation and the text do not belong together, or the line is cut off: "
-            "restore both from their source."
+            f"{path}, line {line}: the text of the mention differs from the text at its offsets. "
+            "Either the annotation belongs to another text, or the line is truncated: restore "
+            "both from their source."
         )
 
 
 def check_ids(documents: Iterable[Document], path: Path) -> Iterator[Document]:
-    """The documents of a file; an id that is there twice, and a file without any, is refused."""
+    """Pass on the documents of a file. Raises a ValueError if an id occurs twice, or if there is
+    no document."""
     lines: dict[str, int] = {}
     for document in documents:
         name, line = document.id, document.line

@@ -1,4 +1,4 @@
-"""The sensitivity picture as an HTML page of its own: no script, nothing loaded from elsewhere."""
+"""A heat map as a self-contained HTML page, without scripts or external files."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -8,8 +8,8 @@ from .reading import (
     LABEL_SIZE,
     LEVELS,
     NUMBER_SIZE,
-    Block,
     Reading,
+    TextBlock,
     break_lines,
     column_widths,
     legend,
@@ -20,7 +20,7 @@ from .reading import (
     word_number,
 )
 
-# In characters; what fits a page in landscape, or a window of 1250 pixels.
+# In characters: fits a page in landscape, or a window of 1250 pixels.
 LINE_WIDTH = 124
 PADDING = 1.4
 
@@ -75,17 +75,17 @@ small {{
 """
 
 
-def render_html(blocks: Sequence[Block]) -> bytes:
-    """The page, in UTF-8."""
+def render_html(blocks: Sequence[TextBlock]) -> bytes:
+    """Render the page in UTF-8."""
     return "\n".join(_page(blocks)).encode("utf8")
 
 
-def _page(blocks: Sequence[Block]) -> Iterator[str]:
+def _page(blocks: Sequence[TextBlock]) -> Iterator[str]:
     names = [reading.name for reading in blocks[0].readings if not reading.gold]
     title = f"Confidence of predicted entities: {', '.join(names)}"
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    # A second lock beside escaping: should markup ever get in, it can neither run nor load.
+    # In addition to escaping: if markup ever gets in, it can neither run nor load anything.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     yield f"<title>{escape(title)}</title>\n<style>{STYLE}{_shades()}</style>\n</head>\n<body>"
@@ -118,7 +118,7 @@ def _ramp(name: str, inside: bool) -> Iterator[str]:
     yield "</dd></div>"
 
 
-def _section(block: Block) -> Iterator[str]:
+def _section(block: TextBlock) -> Iterator[str]:
     title = escape(block.title)
     yield f"<section>\n<h2><bdi>{title}</bdi></h2>"
     lines = break_lines(block, column_widths(block, _measure, PADDING), LINE_WIDTH)
@@ -131,8 +131,8 @@ def _section(block: Block) -> Iterator[str]:
     yield "</section>"
 
 
-def _reading(block: Block, reading: Reading, line: range) -> Iterator[str]:
-    """A row for the labels, if there is any, and a row for the words."""
+def _reading(block: TextBlock, reading: Reading, line: range) -> Iterator[str]:
+    """Yield a row for the labels, if there are any, and a row for the words."""
     labels, words = [], []
     for mention, columns in segments(reading, line):
         caption = ""
@@ -170,6 +170,6 @@ def _cell(word: str, confidence: float | None, tag: str, classes: list[str]) -> 
 
 
 def _measure(text: str, size: float, bold: bool) -> float:
-    """The width of a text in characters, roughly: the browser lays out what is in a line."""
+    """Return the approximate width of a text in characters. The browser does the exact layout."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return (len(text) + wide) * size * (1.08 if bold else 1.0)

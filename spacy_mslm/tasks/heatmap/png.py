@@ -1,7 +1,7 @@
-"""The sensitivity picture as a PNG, by matplotlib (extra `plots`).
+"""A heat map as a PNG, drawn by matplotlib (extra `plots`).
 
-Drawn in points from the top left corner. pyplot is not used: a program that draws its own figures
-keeps them and its settings.
+Coordinates are points from the top left corner. pyplot is not used, so that the figures and
+settings of the calling program stay as they are.
 """
 
 import io
@@ -20,9 +20,9 @@ from .reading import (
     LABEL_SIZE,
     LEVELS,
     NUMBER_SIZE,
-    Block,
-    Mention,
     Reading,
+    ShownMention,
+    TextBlock,
     break_lines,
     column_widths,
     legend,
@@ -34,7 +34,7 @@ from .reading import (
 )
 
 DPI = 150
-# Higher pictures are refused by many programs, and take hundreds of megabytes.
+# Many programs refuse taller images, which take hundreds of megabytes.
 MAX_PIXELS = 32_000
 FAMILY = "DejaVu Sans"  # comes with matplotlib
 SIZE = 8.5  # of the words
@@ -49,18 +49,18 @@ TITLE_HEIGHT = 12.0
 INK, GREY, FRAME = "#1a1a1a", "#595959", "#08306b"
 
 
-def render_png(blocks: Sequence[Block]) -> bytes:
-    """The picture, as wide as its widest line needs."""
+def render_png(blocks: Sequence[TextBlock]) -> bytes:
+    """Draw the image, as wide as its widest line."""
     with warnings.catch_warnings():
-        # What the font lacks is drawn as a box; the warning would name the character.
+        # A missing glyph is drawn as a box; the warning would contain the character.
         warnings.filterwarnings("ignore", message="Glyph ")
         return _draw(blocks)
 
 
-def _draw(blocks: Sequence[Block]) -> bytes:
+def _draw(blocks: Sequence[TextBlock]) -> bytes:
     names = {line for b in blocks for r in b.readings for line in _name_lines(r.name)}
     left = MARGIN + max(_measure(line, LABEL_SIZE, True) for line in names) + PADDING
-    measure = cache(_measure)  # the same words come again and again; not kept when it is drawn
+    measure = cache(_measure)  # words repeat; the cache ends with the drawing
     widths = [column_widths(block, measure, PADDING) for block in blocks]
     lines = [
         break_lines(block, columns, WIDTH - MARGIN - left)
@@ -93,8 +93,8 @@ def _draw(blocks: Sequence[Block]) -> bytes:
             if y * DPI / 72 > MAX_PIXELS:
                 raise ValueError(
                     "The texts are too long for one PNG, which would be more than "
-                    f"{MAX_PIXELS} pixels high. Show fewer texts (-n), or give an output that "
-                    "ends in '.html'."
+                    f"{MAX_PIXELS} pixels high. Show fewer texts (-n), or use an output that ends "
+                    "in '.html'."
                 )
     axes.set_xlim(0, width)
     axes.set_ylim(y + MARGIN, 0)
@@ -105,7 +105,7 @@ def _draw(blocks: Sequence[Block]) -> bytes:
 
 
 def _draw_legend(axes: Axes, text: str, width: float) -> float:
-    """Both ramps and what they mean; returns where it ends."""
+    """Draw both ramps and their explanation; return the bottom edge."""
     x, y = float(MARGIN), float(MARGIN)
     swatch = 26.0
     for name, inside in (("Mention", True), ("No mention", False)):
@@ -130,15 +130,16 @@ def _draw_legend(axes: Axes, text: str, width: float) -> float:
 
 def _draw_reading(
     axes: Axes,
-    block: Block,
+    block: TextBlock,
     reading: Reading,
     line: range,
     places: dict[int, tuple[float, float]],
     y: float,
 ) -> float:
-    """A model's line: name, labels, words; returns where it ends.
+    """Draw the line of a model (name, labels, words); return the bottom edge.
 
-    places: Where each column starts, and its width.
+    Args:
+        places: Left edge and width of each column.
     """
     top = y
     parts = list(segments(reading, line))
@@ -164,7 +165,7 @@ def _draw_word(
     axes: Axes,
     word: str,
     confidence: float | None,
-    mention: Mention | None,
+    mention: ShownMention | None,
     x: float,
     width: float,
     y: float,
@@ -184,16 +185,16 @@ def _draw_word(
 
 def _draw_box(
     axes: Axes,
-    mention: Mention,
+    mention: ShownMention,
     part: range,
     places: dict[int, tuple[float, float]],
     y: float,
     height: float,
 ) -> None:
-    """The frame around a mention and its label; open where the mention goes on in another line."""
+    """Draw the label and frame of a mention; open if the mention continues in another line."""
     left, right = places[part[0]][0], sum(places[part[-1]])
     opens, closes = part.start == mention.start, part.stop == mention.end
-    # White between two mentions in a row, which may be as dark as the frame.
+    # White between adjacent mentions, which may be as dark as the frame.
     if opens:
         _fill(axes, left - 1, y, 2, height, "white")
         _fill(axes, left + 1, y, FRAME_WIDTH, height, FRAME)
@@ -206,7 +207,7 @@ def _draw_box(
 
 
 def _fill(axes: Axes, x: float, y: float, width: float, height: float, color: str) -> None:
-    # Not add_patch, which works out the limits of the axes anew every time.
+    # Not add_patch, which recomputes the limits of the axes every time.
     axes.add_artist(Rectangle((x, y), width, height, facecolor=color, edgecolor="none"))
 
 
@@ -249,6 +250,6 @@ def _font(size: float, bold: bool) -> FontProperties:
 def _measure(text: str, size: float, bold: bool) -> float:
     if not text:
         return 0.0
-    renderer = RendererAgg(1, 1, DPI)  # as in the picture: glyphs are fitted to its pixels
+    renderer = RendererAgg(1, 1, DPI)  # as in the image: glyphs are fitted to pixels
     width = renderer.get_text_width_height_descent(text, _font(size, bold), ismath=False)[0]
     return width * 72 / DPI

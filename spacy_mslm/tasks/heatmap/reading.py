@@ -1,11 +1,11 @@
-"""The sensitivity picture (figure 2 of the paper): words shaded by the confidence of the class that
-a model predicts for them, the models one under the other on the same words.
+"""What a heat map shows (figure 2 of the paper): words shaded by the confidence in their predicted
+class, with models below each other on the same words.
 
-What is shown is worked out here; `heatmap_html` and `heatmap_png` only draw it.
+This module computes what is shown; `html` and `png` draw it.
 
-    Block       a text: its words, and what each model (and the gold) says of them
-    Reading     what one model says: a confidence for each word, and the mentions
-    segments    the words of a line, by mention
+    TextBlock   a text: its words, and the readings of each model and of the gold annotation
+    Reading     the predictions of one model: a confidence for each word, and the mentions
+    segments    the words of a line, grouped by mention
     shade       the colours of a confidence
 """
 
@@ -19,22 +19,22 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ...pipeline.component import find_mslm, run_pipes_before
+from ...pipeline.find import find_mslm, run_pipes_before
 from ...types import B, I, O, Prediction
 
-# The number of an ordinary word is written below this only: most are surer, and would hide the few
-# that are not.
+# The number of a word outside of mentions is shown only below this confidence. Most words are above
+# it, and would hide the few that are not.
 SURE = 0.95
-# Longer words are cut, so that one column does not take the page.
+# Longer words are cut, so that one column does not fill the page.
 LONGEST = 40
-# Sizes of the fonts, relative to that of the words.
+# Font sizes, relative to that of the words.
 LABEL_SIZE, NUMBER_SIZE = 0.82, 0.76
 
 Measure = Callable[[str, float, bool], float]
 
 
-class Mention(NamedTuple):
-    """Words `start:end` of a block; gold ones have no confidence."""
+class ShownMention(NamedTuple):
+    """A mention: words `start:end` of a block. Gold mentions have no confidence."""
 
     start: int
     end: int
@@ -48,17 +48,17 @@ class Mention(NamedTuple):
 
 @dataclass
 class Reading:
-    """What a model says of the words of a block, or the gold."""
+    """The predictions of a model for the words of a block, or the gold annotation."""
 
     name: str
-    confidences: list[float | None]  # of each word's class; None: there is none
-    mentions: list[Mention]  # in order, without overlap
+    confidences: list[float | None]  # in the class of each word; None if it has none
+    mentions: list[ShownMention]  # in order, without overlap
     gold: bool = False
 
 
 @dataclass
-class Block:
-    """A text with all the readings of it."""
+class TextBlock:
+    """A text with all its readings."""
 
     title: str
     words: list[str]
@@ -68,17 +68,17 @@ class Block:
 # ---- docs -> blocks ----
 
 
-def make_block(doc: Doc, readings: Sequence[Reading]) -> Block:
-    """The block of a document. White-space tokens are no words."""
+def make_block(doc: Doc, readings: Sequence[Reading]) -> TextBlock:
+    """Return the block of a document. White-space tokens are left out."""
     words = [_shortened(visible(doc[i].text)) for i in _columns(doc)]
     gold = gold_reading(doc)
-    return Block(visible(doc.user_data["id"]), words, [*([gold] if gold else []), *readings])
+    return TextBlock(visible(doc.user_data["id"]), words, [*([gold] if gold else []), *readings])
 
 
 def read_model(nlp: Language, name: str, docs: Sequence[Doc]) -> list[Reading]:
-    """What a pipeline's `mslm` pipe says of each document, in the document's own tokens.
+    """Return the predictions of a pipeline's `mslm` pipe in the tokens of each document.
 
-    The pipes before it run, too, and those after it change nothing.
+    The pipes before it are run, those after it are not.
     """
     pipe_name, pipe = find_mslm(nlp, name)
     copies = run_pipes_before(nlp, pipe_name, (_copy(doc, nlp.vocab) for doc in docs))
@@ -89,11 +89,11 @@ def read_model(nlp: Language, name: str, docs: Sequence[Doc]) -> list[Reading]:
 
 
 def gold_reading(doc: Doc) -> Reading | None:
-    """The entities of a document, if it is annotated."""
+    """Return the gold entities of a document, or None if it is not annotated."""
     if not doc.has_annotation("ENT_IOB"):
         return None
     spans: list[tuple[int, int, str]] = []
-    # Not doc.ents: on damaged annotation it fails with the text in its message.
+    # Not doc.ents: if the annotation is damaged, its error message contains the text.
     for token in doc:
         label = token.ent_type_
         if not label or token.ent_iob_ not in ("B", "I"):
@@ -116,7 +116,7 @@ def _reading(name: str, doc: Doc, prediction: Prediction, labels: Sequence[str])
     confidences: list[float | None] = []
     for i in columns:
         confidence = float(prediction.bio[i, tags[i]])
-        # A token without wordpieces counts as O, also where a mention runs across it.
+        # A token without wordpieces counts as O, even inside of a mention.
         confidences.append(confidence if confidence > 0 else None)
     mentions = [
         _mention(columns, e.start, e.end, labels[e.type], e.confidence) for e in prediction.entities
@@ -126,18 +126,18 @@ def _reading(name: str, doc: Doc, prediction: Prediction, labels: Sequence[str])
 
 def _mention(
     columns: list[int], start: int, end: int, label: str, confidence: float | None
-) -> Mention:
+) -> ShownMention:
     first, last = bisect_left(columns, start), bisect_left(columns, end)
-    return Mention(first, last, visible(label), confidence)
+    return ShownMention(first, last, visible(label), confidence)
 
 
 def _columns(doc: Doc) -> list[int]:
-    """The tokens that are shown. By their text: a bare Vocab has no flag for white space."""
+    """Return the indices of the tokens that are shown: a bare Vocab has no flag for white space."""
     return [token.i for token in doc if not token.text.isspace()]
 
 
 def _copy(doc: Doc, vocab: Vocab) -> Doc:
-    """The same tokens and sentences for another pipeline, without any other annotation."""
+    """Copy tokens and sentences for another pipeline, without any other annotation."""
     return Doc(
         vocab,
         words=[token.text for token in doc],
@@ -148,16 +148,17 @@ def _copy(doc: Doc, vocab: Vocab) -> Doc:
     )
 
 
-# ---- what is written ----
+# ---- text ----
 
 
-def legend(blocks: Sequence[Block]) -> str:
-    """How to read the picture."""
+def legend(blocks: Sequence[TextBlock]) -> str:
+    """Explain how to read the heat map."""
     sentences = [
-        "The darker a word, the surer the model is of the class that it predicts for it.",
-        "Boxed and bold: a predicted mention; over it its label and the confidence in the whole "
-        "mention, under each word the probability of its tag (B for the first, I for the others).",
-        f"Grey: no mention; the number is written where it is below {number(SURE)}.",
+        "The darker a word, the more confident the model is in the class that it predicts for it.",
+        "Boxed and bold: a predicted mention, with its label and the confidence in the whole "
+        "mention above it, and the probability of each word's tag (B for the first, I for the "
+        "others) below it.",
+        f"Grey: no mention; the probability is shown only if it is below {number(SURE)}.",
     ]
     if any(reading.gold for block in blocks for reading in block.readings):
         sentences.append("gold: the annotation of the data.")
@@ -165,8 +166,8 @@ def legend(blocks: Sequence[Block]) -> str:
 
 
 def visible(text: str) -> str:
-    """A text as it is shown: characters that break lines, turn the direction of what follows or
-    are not seen at all become U+FFFD."""
+    """Replace characters that break lines, change the direction of text or are invisible by
+    U+FFFD."""
     return "".join("\ufffd" if _is_hidden(character) else character for character in text)
 
 
@@ -181,12 +182,12 @@ def _is_hidden(character: str) -> bool:
 
 
 def number(confidence: float | None) -> str:
-    """A probability in three characters: `.97`, `1.0`."""
+    """Format a probability in three characters: `.97`, `1.0`."""
     return "" if confidence is None else f"{confidence:.2f}".removeprefix("0")[:3]
 
 
 def word_number(confidence: float | None, inside: bool) -> str:
-    """What is written under a word, inside of a mention or not."""
+    """Return the text below a word, which is inside of a mention or not."""
     if confidence is None or (not inside and round(confidence, 2) >= SURE):
         return ""
     return number(confidence)
@@ -195,19 +196,19 @@ def word_number(confidence: float | None, inside: bool) -> str:
 # ---- colours ----
 
 LEVELS = 20
-# From unsure to sure. One hue, ever darker: the order stays in grey and for colour-blind readers.
-# The ordinary words' ramp ends where it does not yet catch the eye.
+# From low to high confidence. One hue that gets darker keeps its order in greyscale and for
+# colour-blind readers. The ramp of words outside of mentions stays pale.
 MENTION_RAMP = ((239, 243, 255), (107, 174, 214), (8, 48, 107))
 OTHER_RAMP = ((255, 255, 255), (232, 232, 232))
 
 
 def level(confidence: float) -> int:
-    """The step of a confidence on the ramps, from 0 to `LEVELS`."""
+    """Return the step of a confidence on the ramps, from 0 to `LEVELS`."""
     return round(confidence * LEVELS)
 
 
 def shade(step: int, inside: bool) -> tuple[str, str]:
-    """The colours of a word and its ground, `#rrggbb`: black or white, what is easier to read."""
+    """Return the colours (`#rrggbb`) of a word, black or white, and of its background."""
     ramp = MENTION_RAMP if inside else OTHER_RAMP
     place = step / LEVELS * (len(ramp) - 1)
     left = min(int(place), len(ramp) - 2)
@@ -220,7 +221,7 @@ def shade(step: int, inside: bool) -> tuple[str, str]:
 
 
 def luminance(rgb: Sequence[int]) -> float:
-    """Relative luminance after WCAG 2.1, of channels from 0 to 255."""
+    """Return the relative luminance (WCAG 2.1) of channels from 0 to 255."""
     parts = [c / 255 for c in rgb]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -229,10 +230,14 @@ def luminance(rgb: Sequence[int]) -> float:
 # ---- layout ----
 
 
-def column_widths(block: Block, measure: Measure, padding: float) -> list[float]:
-    """How wide each word's column must be for all its readings, labels included.
+def column_widths(block: TextBlock, measure: Measure, padding: float) -> list[float]:
+    """Return the width that each word needs in all readings, including labels.
 
-    measure: The width of a text in a size (relative to the words') and a weight (bold or not).
+    Args:
+        block: The words and readings.
+        measure: Returns the width of a text, given its size (relative to words) and whether it is
+            bold.
+        padding: Added to the width of each text.
     """
     widths = [measure(word, 1.0, False) + padding for word in block.words]
     for reading in block.readings:
@@ -252,9 +257,11 @@ def column_widths(block: Block, measure: Measure, padding: float) -> list[float]
     return widths
 
 
-def break_lines(block: Block, widths: Sequence[float], limit: float) -> list[range]:
-    """Lines of words of about the same width, at most `limit`, of which none ends in a mention
-    unless that is wider than a line."""
+def break_lines(block: TextBlock, widths: Sequence[float], limit: float) -> list[range]:
+    """Break the words into lines of about the same width, at most `limit`.
+
+    No line ends inside of a mention, unless the mention is wider than a line.
+    """
     mentions = (mention for reading in block.readings for mention in reading.mentions)
     inside = {i for mention in mentions for i in range(mention.start + 1, mention.end)}
     lines = _fill_lines(inside, widths, limit)
@@ -282,9 +289,9 @@ def _cuts(inside: set[int], lines: list[range]) -> int:
     return sum(line.start in inside for line in lines)
 
 
-def segments(reading: Reading, line: range) -> Iterator[tuple[Mention | None, range]]:
-    """The words of a line in order: those of each mention, as far as it is in the line, and those
-    between (None)."""
+def segments(reading: Reading, line: range) -> Iterator[tuple[ShownMention | None, range]]:
+    """Yield the words of a line in order: the part of each mention in it, and the words between
+    mentions (None)."""
     at = line.start
     first = bisect_right(reading.mentions, line.start, key=lambda mention: mention.end)
     for mention in reading.mentions[first:]:

@@ -10,8 +10,8 @@ from spacy_mslm.model.network import MSLMNetwork
 from spacy_mslm.model.shim import MSLMShim
 from spacy_mslm.pieces.collate import pad_rows
 
-from ...pieces.test_collate import make_rows
-from ..test_checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
+from ...checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
+from ...helpers import make_rows
 
 
 def gradients(shim: MSLMShim, masked: bool) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""A comparison of models as an HTML page of its own: no script, nothing loaded from elsewhere."""
+"""A comparison of models as a self-contained HTML page, without scripts or external files."""
 
 import base64
 from collections.abc import Sequence
@@ -26,7 +26,13 @@ footer { margin-top: 2rem; color: #595959; font-size: .9rem; }
 
 
 def render_html(title: str, tables: Sequence[Table], pictures: dict[str, bytes]) -> bytes:
-    """The page, in UTF-8. pictures: PNGs by the title of the table that they follow."""
+    """Render the page in UTF-8.
+
+    Args:
+        title: The title of the page.
+        tables: Its tables.
+        pictures: PNG files by the title of the table that they follow.
+    """
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',

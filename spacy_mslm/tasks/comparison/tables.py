@@ -1,6 +1,6 @@
-"""Scores of several models -> a comparison: what is read, and the tables of it.
+"""Read the scores of several models, and make tables of them.
 
-metrics/<set>/<model>.json      as `spacy evaluate --output` and `spacy mslm evaluate` write them
+metrics/<set>/<model>.json    written by `spacy evaluate --output` or `spacy mslm evaluate`
 """
 
 import json
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-# Column, key of the score, and whether it is a share (shown in percent).
+from ...util import markdown
+
+# Column, key of the score, and whether it is a share, which is shown in percent.
 COLUMNS = (
     ("P", "{attr}_p", True),
     ("EM", "{attr}_r", True),
@@ -24,19 +26,20 @@ COLUMNS = (
 PER_TYPE = re.compile("(ents|spans_.+)_per_type")
 NOTHING = "–"
 LEGEND = (
-    "P, EM, F1: strict, boundaries and type, in percent. EM is recall; mentions are seen if their "
-    "text is a mention of the training set, too.",
-    "ECE: expected calibration error of the confidences, in percent. Perplexity: of masked "
-    "mentions.",
-    "Clean text is text as it is. Under the masked protocol gold mentions are replaced by [MASK] "
-    "before tagging: the two do not compare.",
+    "P, EM and F1 are strict (boundaries and type), in percent. EM is recall. A mention is seen if "
+    "the training set has a mention with the same text.",
+    "ECE is the expected calibration error of the confidences, in percent. Perplexity is that of "
+    "masked mentions.",
+    "Clean text is the text as it is. Under the masked protocol gold mentions are replaced by "
+    "[MASK] before tagging. Scores of the two protocols cannot be compared.",
 )
 
 
 class Result(NamedTuple):
-    """One model's scores on one set.
+    """The scores of one model on one set.
 
-    protocol: `clean` or `masked` text. scores: shares from 0 to 1, and others.
+    protocol: `clean` or `masked`.
+    scores: By the keys of spaCy. Shares are from 0 to 1.
     """
 
     set: str
@@ -46,7 +49,7 @@ class Result(NamedTuple):
 
     @property
     def attr(self) -> str:
-        """What spaCy's keys begin with: `ents`, or `spans_` and a key."""
+        """The prefix of spaCy's keys: `ents`, or `spans_` and the key of a span group."""
         found = (key for key in self.scores if PER_TYPE.fullmatch(key))
         return next(found, "ents_per_type").removesuffix("_per_type")
 
@@ -56,7 +59,7 @@ class Result(NamedTuple):
 
 
 class Table(NamedTuple):
-    """rows: the first cell names the row."""
+    """A table. The first cell of each row names the row."""
 
     title: str
     header: list[str]
@@ -64,7 +67,7 @@ class Table(NamedTuple):
 
 
 def read_results(folder: Path, baseline: str) -> list[Result]:
-    """All results below a folder, by set and then by model, the baseline first."""
+    """Read all results below a folder, sorted by set and model, with the baseline first."""
     results = []
     for path in sorted(folder.glob("*/*.json")):
         try:
@@ -87,7 +90,7 @@ def read_results(folder: Path, baseline: str) -> list[Result]:
 
 
 def by_heading(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """What can be compared: results on one set by one protocol."""
+    """Group results that can be compared: those on the same set by the same protocol."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(f"{result.set}, {result.protocol} text", []).append(result)
@@ -95,8 +98,11 @@ def by_heading(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def make_tables(results: Sequence[Result], baseline: str) -> list[Table]:
-    """For each set and protocol: the scores, with the F1 difference to the baseline where there is
-    one, and F1 by type where there are several."""
+    """Make tables for each set and protocol.
+
+    One has the scores, with the difference of F1 to the baseline; one has F1 by type, if there are
+    several types.
+    """
     tables = []
     for title, own in by_heading(results).items():
         tables.append(_scores_table(title, own, baseline))
@@ -131,22 +137,23 @@ def _types_table(title: str, results: Sequence[Result], types: Sequence[str]) ->
 
 
 def show(value: float | None, share: bool) -> str:
+    """Format a score: shares in percent, other values as integers."""
     if value is None:
         return NOTHING
     return f"{100 * value:.1f}" if share else f"{value:,.0f}"
 
 
 def render_markdown(title: str, tables: Sequence[Table], pictures: dict[str, str]) -> str:
-    """pictures: file names by the title of the table that they follow."""
+    """Render the report.
+
+    Args:
+        title: The title of the report.
+        tables: Its tables.
+        pictures: File names by the title of the table that they follow.
+    """
     lines = [f"# {title}", ""]
     for table in tables:
-        lines += [f"## {table.title}", "", _line(table.header)]
-        lines.append(_line(["---", *["---:"] * (len(table.header) - 1)]))
-        lines += [*map(_line, table.rows), ""]
+        lines += [f"## {table.title}", "", *markdown.table([table.header, *table.rows]), ""]
         if table.title in pictures:
             lines += [f"![{table.title}]({quote(pictures[table.title])})", ""]
     return "\n".join([*lines, "\n\n".join(LEGEND)]) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -1,4 +1,4 @@
-"""A comparison of models as a picture, by matplotlib (extra `plots`)."""
+"""A comparison of models as a bar chart, drawn by matplotlib (extra `plots`)."""
 
 import io
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from .tables import Result, show
 
 DPI = 150
 BAR, GAP = 0.24, 0.35  # inches
-# Dark to light, so that it works in grey.
+# From dark to light, so that they differ in greyscale.
 COLOURS = ("#08306b", "#4292c6", "#c6dbef", "#737373", "#bdbdbd")
 SCORES = (("F1", "{attr}_f"), ("EM", "{attr}_r"), ("EM unseen", "mslm_em_unseen"))
 
 
 def draw_scores(title: str, results: Sequence[Result]) -> bytes:
-    """Bars for F1, EM and EM on unseen mentions, a colour for each model; a PNG."""
+    """Draw bars for F1, EM and EM on unseen mentions, with one colour per model, as a PNG."""
     scores = [(n, k) for n, k in SCORES if any(r.value(k) is not None for r in results)]
     height = len(scores) * (len(results) * BAR + GAP) + 1.1
     figure = Figure(figsize=(7.0, height), dpi=DPI, layout="constrained")

@@ -1,0 +1,137 @@
+"""The factory of the `mslm` pipe and its default settings."""
+
+from collections.abc import Callable
+from typing import Any
+
+from spacy.language import Language
+from thinc.api import Config
+
+from ..masking.strategies import Masking
+from ..masking.views import View
+from ..masking.weights import MaskWeighting
+from ..model.architecture import MSLMModel
+from .component import MSLM
+
+# The settings of configs/mslm.cfg. The masked-LM loss has no weight: beside the tagging of the
+# labelled set it does not help. Masks act in the adaptation stage, which needs text.
+DEFAULT_CONFIG = """
+[mslm]
+view = "clean"
+mask_probability = 0.5
+spans_key = null
+token_probabilities = false
+transition_weight = 0.5
+batch_pieces = 4096
+max_unaligned = 0.05
+score_perplexity = true
+score_masked = false
+seed = 0
+
+[mslm.model]
+@architectures = "spacy_mslm.MSLM.v1"
+encoder = "dmis-lab/biobert-base-cased-v1.2"
+window = 256
+context = 32
+split_sentences = true
+detection_size = 100
+classification_size = 100
+mixed_precision = false
+gradient_checkpointing = false
+
+[mslm.masking]
+@misc = "spacy_mslm.JointMasking.v1"
+elm_rate = 0.5
+blm_rate = 0.15
+
+[mslm.mask_weights]
+@misc = "spacy_mslm.MaskSpecificWeights.v1"
+threshold = 0.5
+temperature = 0.25
+
+[mslm.loss_weights]
+mlm = 0.0
+ed = 1.0
+el = 1.0
+
+[mslm.scorer]
+@scorers = "spacy_mslm.entity_scorer.v1"
+spans_key = null
+train = null
+limit = 0
+seed = null
+"""
+
+
+@Language.factory(
+    "mslm",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config=Config().from_str(DEFAULT_CONFIG)["mslm"],
+    default_score_weights={
+        "ents_f": 1.0,
+        "ents_p": 0.0,
+        "ents_r": 0.0,
+        "ents_per_type": None,
+        "mslm_em": 0.0,
+        "mslm_macro_f": 0.0,
+    },
+)
+def make_mslm(
+    nlp: Language,
+    name: str,
+    model: MSLMModel,
+    masking: Masking,
+    mask_weights: MaskWeighting,
+    loss_weights: dict[str, Any],
+    view: View,
+    mask_probability: float,
+    spans_key: str | None,
+    token_probabilities: bool,
+    transition_weight: float,
+    batch_pieces: int,
+    max_unaligned: float,
+    score_perplexity: bool,
+    score_masked: bool,
+    seed: int,
+    scorer: Callable | None,
+) -> MSLM:
+    """Create an `mslm` component.
+
+    model: `spacy_mslm.MSLM.v1`, or another model of that shape.
+    masking: which pieces of a training sequence are masked (`misc` registry).
+    mask_weights: what a masked piece of each kind weighs in the masked-LM loss (`misc` registry).
+    loss_weights: `mlm`, `ed` and `el`, the weights of the three terms of eq. 12; each a number or
+        a schedule over update steps.
+    view: what the tagging heads read in training: `clean`, `masked` (the paper) or `mixed`.
+    mask_probability: how often the `mixed` view masks a sequence.
+    spans_key: write `doc.spans[spans_key]` in place of `doc.ents`.
+    token_probabilities: also keep each token's probabilities of B, I, O in
+        `doc._.bio_probabilities`, (tokens, 3).
+    transition_weight: how much decoding heeds which tag follows which in the training set; at 0,
+        only that I never follows O.
+    batch_pieces: the most padded wordpieces that go through the encoder at once.
+    max_unaligned: the largest share of gold mentions that may not fit the tokens.
+    score_perplexity: also measure the masked-LM head's perplexity when scoring, which takes one
+        more pass over the text.
+    score_masked: also score by the protocol of the paper's authors, with the gold mentions masked
+        before tagging: `mslm_masked_p`, `_r` (their EM) and `_f`.
+    seed: of the masks.
+    """
+    return MSLM(
+        nlp.vocab,
+        model,
+        name,
+        masking=masking,
+        mask_weights=mask_weights,
+        loss_weights=loss_weights,
+        view=view,
+        mask_probability=mask_probability,
+        spans_key=spans_key,
+        token_probabilities=token_probabilities,
+        transition_weight=transition_weight,
+        batch_pieces=batch_pieces,
+        max_unaligned=max_unaligned,
+        score_perplexity=score_perplexity,
+        score_masked=score_masked,
+        seed=seed,
+        scorer=scorer,
+    )

@@ -1,0 +1,65 @@
+"""Calibrate the confidences of a pipeline."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import spacy
+
+from ..corpus.readers import make_corpus
+from ..errors import Errors
+from ..inference.calibration import Calibration
+from ..pipeline.find import find_mslm, run_pipes_before
+from ..scoring.calibrate import calibrate_pipe
+from ..util.files import replaced_folder
+
+
+class Calibrated(NamedTuple):
+    """The fitted temperature with its errors, and the folder of the calibrated pipeline."""
+
+    fit: Calibration
+    path: Path
+
+
+def calibrate(
+    model: str, dev_path: Path, output: Path | None = None, force: bool = False
+) -> Calibrated:
+    """Fit the temperature of a pipeline's confidences on a development set and save it.
+
+    Predicted entities stay the same; `span._.confidence` becomes the probability that a mention is
+    right.
+
+    Args:
+        model: Name or path of the pipeline.
+        dev_path: Annotated text that the pipeline was not trained on: a .spacy file, a folder of
+            them, or an IOB file.
+        output: Folder to save the pipeline to; by default it is changed in place.
+        force: Replace `output` if it exists.
+
+    Raises:
+        ValueError: If the pipeline cannot be saved there, or predicts nothing on the text.
+    """
+    path = output or Path(model)
+    if output is None and not path.is_dir():
+        raise ValueError(
+            f"{model} is not a folder, so the result cannot be saved in place. Give a folder for "
+            "it (--output)."
+        )
+    if output is not None and output.exists() and not force:
+        raise ValueError(Errors.M133.format(path=output))
+    nlp = spacy.load(model)
+    name, pipe = find_mslm(nlp, model)
+    examples = list(make_corpus(dev_path)(nlp))
+    docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
+    for example, doc in zip(examples, docs, strict=True):
+        example.predicted = doc
+    fit = calibrate_pipe(pipe, examples)
+    # Only the pipe's own folder changes; the rest of the pipeline stays as it is.
+    if output is None:
+        with replaced_folder(path / name) as folder:
+            pipe.to_disk(folder)
+    else:
+        with replaced_folder(path) as folder:
+            shutil.copytree(nlp.path, folder, dirs_exist_ok=True)
+            pipe.to_disk(folder / name)
+    return Calibrated(fit, path)

@@ -1,0 +1,21 @@
+"""Choices that tasks and the options of their commands share. This module imports nothing heavy."""
+
+from enum import Enum
+
+
+class Protocol(str, Enum):
+    """The text that a pipeline is evaluated on.
+
+    clean: The text as it is.
+    masked: The paper's protocol: gold mentions are masked before tagging.
+    """
+
+    clean = "clean"
+    masked = "masked"
+
+
+class Mode(str, Enum):
+    """The weights of an optimized encoder: 32-bit floats (onnx) or 8-bit integers (onnx-int8)."""
+
+    onnx = "onnx"
+    onnx_int8 = "onnx-int8"

@@ -1,0 +1,59 @@
+"""Label clinical notes automatically, and score these labels, as a config says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.scorer import PRFScore
+
+from ..weak import label_corpus, scoring
+from .configs import read_config
+
+
+class LabelledCorpus(NamedTuple):
+    """The folder of a weakly labelled corpus, and its statistics."""
+
+    path: Path
+    statistics: dict[str, Any]
+
+
+def label(
+    config_path: Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    jobs: int = 1,
+    force: bool = False,
+) -> LabelledCorpus:
+    """Label notes and write a corpus with train, dev and test splits by patient.
+
+    A run that was interrupted continues where it stopped.
+
+    Args:
+        config_path: A config with a [labelling] block.
+        overrides: Settings by their dotted name, such as {"paths.notes": "notes.csv"}.
+        jobs: Number of processes.
+        force: Start from scratch if the folder holds another corpus.
+    """
+    config = read_config(config_path, overrides, block="labelling")
+    output = config.get("paths", {}).get("output")
+    if output is None:
+        raise ValueError("There is no output folder for the corpus. Set paths.output.")
+    stats = label_corpus.label_notes(config["labelling"], Path(output), jobs, force)
+    return LabelledCorpus(Path(output), stats)
+
+
+def score_labels(
+    config_path: Path, gold_path: Path, overrides: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, PRFScore]]:
+    """Score each annotator of a config, and their vote, on annotated notes.
+
+    Args:
+        config_path: A config with a [labelling] block.
+        gold_path: Annotated notes: a .spacy file or a folder of them.
+        overrides: Settings by their dotted name.
+
+    Returns:
+        Scores by annotator and label.
+    """
+    config = read_config(config_path, overrides, block="labelling")
+    return scoring.score_labels(config["labelling"], gold_path)

@@ -1,0 +1,115 @@
+"""One pass over a training set before training: masks, tag transitions, unaligned mentions."""
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from spacy.training import Example
+
+from ..corpus.gold import align_gold, document_name
+from ..inference.decoding import count_transitions
+from ..masking.strategies import Masking
+from ..masking.views import maskable
+from ..masking.weights import MaskWeighting, MaskWeights
+from ..pieces.windows import WindowSettings
+from ..pieces.wordpieces import Wordpieces
+from ..types import BLM, ELM, Gold
+
+logger = logging.getLogger("spacy_mslm")
+
+
+class TrainingSetCounts(NamedTuple):
+    """What one pass over a training set counts.
+
+    docs: Documents.
+    mentions: Gold mentions, aligned or not.
+    unaligned: Gold mentions that the tokens cannot express.
+    masks: (3,) Pieces that are UNMASKED, BLM and ELM (eq. 2).
+    transitions: (3, 3) How often one of B, I, O follows another.
+    """
+
+    docs: int
+    mentions: int
+    unaligned: int
+    masks: np.ndarray
+    transitions: np.ndarray
+
+
+class UnalignedLog:
+    """Logs each gold mention that cannot be aligned once: document, offsets and reason, no text."""
+
+    def __init__(self) -> None:
+        self._logged: set[int] = set()
+
+    def __call__(self, example: Example, index: int, gold: Gold) -> None:
+        """Log the unaligned mentions of an example.
+
+        index: The example's place in the stream, which names a document that has no id.
+        """
+        for start, end, reason in gold.unaligned:
+            key = hash((example.reference.text, start, end))
+            if key not in self._logged:
+                self._logged.add(key)
+                logger.warning(
+                    f"Gold mention left out: document {document_name(example.reference, index)}, "
+                    f"characters {start}:{end}: {reason}. Its tokens are treated as not annotated."
+                )
+
+
+def count_training_set(
+    examples: Iterable[Example],
+    spans_key: str | None,
+    wordpieces: Wordpieces,
+    windows: WindowSettings,
+    masking: Masking,
+    seed: int,
+    log: UnalignedLog,
+) -> TrainingSetCounts:
+    """Count masks, transitions and unaligned mentions over a training set."""
+    masks = np.zeros(3, dtype=np.int64)
+    transitions = np.zeros((3, 3), dtype=np.int64)
+    generator = np.random.default_rng([seed])
+    docs = mentions = unaligned = 0
+    for index, example in enumerate(examples):
+        docs += 1
+        gold = align_gold(example, spans_key)
+        mentions += len(gold.mentions) + len(gold.unaligned)
+        unaligned += len(gold.unaligned)
+        log(example, index, gold)
+        pieces = wordpieces([example.predicted])[0]
+        transitions += count_transitions(gold.tags[pieces.tagged])
+        for window in windows.cover(pieces):
+            kinds = masking(maskable(pieces, window, gold), generator)
+            masks += np.bincount(kinds, minlength=3)
+    return TrainingSetCounts(docs, mentions, unaligned, masks, transitions)
+
+
+def check_alignment(counts: TrainingSetCounts, limit: float) -> None:
+    """Raise if the share of unaligned gold mentions is above `limit`."""
+    if counts.unaligned > limit * counts.mentions:
+        share = counts.unaligned / counts.mentions
+        raise ValueError(
+            f"{counts.unaligned} of {counts.mentions} gold mentions ({share:.1%}) cannot be "
+            f"expressed in the tokens; up to {limit:.1%} is allowed. They are listed above by "
+            "document and offsets. Use the tokenizer that the annotation was made for, or raise "
+            "components.mslm.max_unaligned."
+        )
+
+
+def weigh_masks(counts: TrainingSetCounts, weighting: MaskWeighting) -> MaskWeights:
+    """Return the weight of each kind of mask, and log it (eqs. 2-5)."""
+    n_blm, n_elm = int(counts.masks[BLM]), int(counts.masks[ELM])
+    weights = weighting(n_blm, n_elm)
+    if n_blm + n_elm:
+        logger.info(
+            "Mask weights: ELM %.3f, BLM %.3f (%d and %d masked pieces)",
+            *(weights.elm, weights.blm, n_elm, n_blm),
+        )
+        if weights.elm == weights.blm and n_blm and n_elm:
+            logger.warning(
+                f"The mask-specific weights are equal ({n_elm} ELM and {n_blm} BLM pieces are "
+                "masked): domain terms weigh no more than other words. Lower the ELM rate, raise "
+                "the BLM rate, or set mask_weights.threshold and temperature."
+            )
+    return weights

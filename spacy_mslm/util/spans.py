@@ -1,0 +1,32 @@
+"""Selection of spans that do not overlap.
+
+A span is a tuple that begins with its start and its end (exclusive), in tokens or characters.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+SpanT = TypeVar("SpanT", bound=tuple)
+
+
+def longest_first(span: tuple) -> tuple[int, int]:
+    """Sort key: the longest span first, and of equally long ones the first in the text. This is
+    the order in which `spacy.util.filter_spans` selects."""
+    return span[0] - span[1], span[0]
+
+
+def drop_overlapping(spans: Iterable[SpanT]) -> list[SpanT]:
+    """Keep each span that overlaps none of those kept before it.
+
+    spans: In the order of preference, such as sorted by `longest_first`.
+
+    Returns the spans that are kept, sorted by their position.
+    """
+    taken: set[int] = set()
+    kept = []
+    for span in spans:
+        positions = range(span[0], span[1])
+        if taken.isdisjoint(positions):
+            taken.update(positions)
+            kept.append(span)
+    return sorted(kept)
