@@ -1,8 +1,8 @@
-"""Error messages that are raised in more than one place. A message used once stands where it is
+"""Error messages that are raised in more than one place. A message used once is written where it is
 raised.
 
-A message says what is wrong, where, and what to do. It never holds text of a document: documents
-are named by id or index in the stream, places by character or token offsets.
+A message says what is wrong, where, and what to do. It never contains text of a document: documents
+are named by id or index in the stream, positions by character or token offsets.
 
 Codes: M0xx model and training, M1xx data files and commands, M2xx tokenizer and saving, M3xx weak
 supervision.
@@ -20,7 +20,7 @@ def listing(names: Sequence[object]) -> str:
 
 
 class _WithCodes(type):
-    """Puts the code in front of each message, as spaCy does: `[M021] The mslm model ...`."""
+    """Puts the code in front of each message, like spaCy: `[M021] The mslm model ...`."""
 
     def __getattribute__(cls, name: str) -> str:
         value = super().__getattribute__(name)
@@ -28,23 +28,25 @@ class _WithCodes(type):
 
 
 class Errors(metaclass=_WithCodes):
+    """Messages by code. Reading one as an attribute puts its code in front."""
+
     # ---- model and training ----
     M001 = (
-        "A window of {size} pieces leaves nothing to predict beside {context} pieces of context on "
-        "either side. Set model.window to more than twice model.context."
+        "A window of {size} pieces has no room for predictions between {context} pieces of context "
+        "on either side. Set model.window to more than twice model.context."
     )
-    M003 = "{name} is {value}, but must be from 0 to 1."
-    M004 = "{name} is {value}, but must be above 0."
+    M003 = "{name} is {value}, but must be between 0 and 1."
+    M004 = "{name} is {value}, but must be greater than 0."
     M020 = (
-        "The gradient is not finite; no step was taken and the weights are as before. Lower the "
-        "learn rate, or look for broken documents in the last batch."
+        "NaN or infinite gradient. The optimizer took no step and the weights are unchanged. Lower "
+        "the learn rate, or look for broken documents in the last batch."
     )
     M021 = (
         "The mslm model has no weights yet. Call nlp.initialize() to start from an encoder, or "
         "load a trained pipeline with spacy.load()."
     )
     M025 = (
-        "Encoders in ONNX need packages that are not installed ({error}). Install them with "
+        "ONNX encoders need packages that are not installed ({error}). Install them with "
         "'pip install \"spacy-mslm[onnx]\"'."
     )
 
@@ -53,39 +55,39 @@ class Errors(metaclass=_WithCodes):
     M106 = "{path}: there is no such file. Check the path."
     M109 = "{path}, line {line}: not valid UTF-8. Convert the file to UTF-8 first."
     M122 = (
-        "{path}, line {line}: not a line of a PMI vocabulary, which has the PMI, the number of "
-        "occurrences and a collocation of 2 to 4 words, separated by tabs. Correct it, or write "
-        "the file again with 'python -m spacy mslm pmi'."
+        "{path}, line {line}: this is not a line of a PMI vocabulary. Expected the PMI, the number "
+        "of occurrences and a collocation of 2 to 4 words, separated by tabs. Correct the line, or "
+        "create the file again with 'python -m spacy mslm pmi'."
     )
-    M133 = "{path} exists already. Give another --output, or --force to replace it."
+    M133 = "{path} already exists. Give another --output, or --force to replace it."
     M152 = "{path}, line {line}: the compressed file is truncated or damaged here. Copy it again."
     M153 = "{path}, line {line}: a JSON record with a `text` is expected here."
-    M158 = "{path} holds no document. Check that it is the right one, and complete."
+    M158 = "{path} holds no documents. Check that it is the right file, and that it is complete."
     M160 = (
-        "{path}, line {line}: the mention from {start} to {end} is empty, or reaches out of the "
-        "text, which has {length} characters. Correct the offsets; they count characters, not "
-        "bytes, from 0, and the end is exclusive."
+        "{path}, line {line}: the mention from {start} to {end} is empty, or extends beyond the "
+        "text, which has {length} characters. Correct the offsets: they count characters (not "
+        "bytes) from 0, and the end is exclusive."
     )
     M164 = (
-        "{path}, line {line}: the document {id} occurs already on line {other}. Remove one of "
-        "them, or give it another id."
+        "{path}, line {line}: the document id {id} already occurs on line {other}. Remove one of "
+        "the two documents, or change its id."
     )
-    M165 = "{path} is missing, which {other} needs. Restore it, or remove {other}."
+    M165 = "{path} is missing, but {other} needs it. Restore it, or remove {other}."
 
     # ---- tokenizer and saving ----
     M211 = (
-        "{where}: the file {name} is missing. The pipeline was not saved to the end, or files were "
-        "lost in copying: copy or save it again."
+        "{where}: the file {name} is missing. The pipeline was not saved completely, or files were "
+        "lost when it was copied. Copy or save it again."
     )
     M212 = (
-        "{where}: the file {name} is not as it was written (its SHA-256 differs from the "
-        "manifest's). It was damaged or changed: copy it again from its source, or save it again."
+        "{where}: the file {name} was damaged or changed after it was saved (its SHA-256 differs "
+        "from the manifest). Copy the pipeline again from its source, or save it again."
     )
 
     # ---- weak supervision ----
     M310 = (
-        "{path} is not a file of clusters, which has labels, and below each label semantic types "
-        "with their names: see assets/semantic_types.yml."
+        "{path} is not a file of clusters. Expected labels, and below each label semantic types "
+        "with their names, as in assets/semantic_types.yml."
     )
 
     # ---- scispaCy and MedCAT ----
@@ -94,10 +96,10 @@ class Errors(metaclass=_WithCodes):
         "environment), or annotations that MedCAT exported (export): {problem}."
     )
     M335 = (
-        "{path} is not an export of MedCAT ({problem}). Give an export of MedCATtrainer, or the "
-        "output of cat.get_entities_multi_texts, by note id, as JSON."
+        "{path} is not a MedCAT export ({problem}). Give an export of MedCATtrainer, or the output "
+        "of cat.get_entities_multi_texts by note id, as JSON."
     )
     M337 = (
-        "{path}: the text of document {id} differs from the note with this id, so its offsets do "
-        "not fit. Annotate the notes as they are read here, or correct the ids."
+        "{path}: the text of document {id} differs from the note with this id, so its offsets are "
+        "not valid. Annotate the notes as they are read here, or correct the ids."
     )

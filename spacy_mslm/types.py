@@ -1,12 +1,14 @@
-"""What flows between the steps: plain carriers of numpy arrays, no spaCy and no torch in them.
+"""Data classes that flow between the steps. They hold numpy arrays, and no spaCy or torch objects.
 
 Pieces          one document as wordpieces, aligned with its tokens
-Gold            one document's annotation: a BIO tag for each token and the mentions
-Window          a stretch of pieces that goes through the encoder at once
-Row             one window as one view of it is trained on: which pieces are masked, and how
-Block           rows of similar length side by side
+Mention         a labelled span of tokens or characters
+Gold            the annotation of one document: a BIO tag for each token, and the mentions
+Window          a range of pieces that goes through the encoder at once
+MaskableWindow  one window as a masking strategy sees it
+Row             one window in one view: which pieces are masked, and what the heads read
+Block           rows of similar length, padded to the same length
 PaddedBatch     blocks, with the positions that each head reads
-Prediction      one document's entities with their confidences
+Prediction      the entities of one document with their confidences
 """
 
 from dataclasses import dataclass, field
@@ -14,15 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Kinds of a piece under masking; the mask-specific loss needs to know which is which.
+# The kind of a piece: not masked, masked outside a mention (BLM), masked in a mention (ELM). The
+# mask-specific loss weighs masked pieces by their kind.
 UNMASKED, BLM, ELM = 0, 1, 2
-# Detection labels, and the mark of a token that carries no annotation.
+# The tags of the detection head, and the value for a token without annotation.
 B, I, O = 0, 1, 2  # noqa: E741
 BIO = ("B", "I", "O")
 MISSING = -1
 
 
 def no_ints(*shape: int) -> np.ndarray:
+    """Return an array of integer zeros, empty by default."""
     return np.zeros(shape or (0,), dtype=np.int64)
 
 
@@ -30,29 +34,31 @@ def no_ints(*shape: int) -> np.ndarray:
 class Pieces:
     """Wordpieces of one document and their exact alignment with its tokens.
 
-    The pieces of a token are contiguous and in order, so both directions are two arrays: piece
-    `p` belongs to token `token_of[p]`, token `t` has the pieces `starts[t]:starts[t + 1]`, which
-    is an empty range for tokens that have none (white space, lone control characters).
+    The pieces of a token are contiguous and in order, so two arrays hold both directions of the
+    alignment: piece `p` belongs to token `token_of[p]`, and token `t` has the pieces
+    `starts[t]:starts[t + 1]`. This range is empty for tokens without pieces (white space, lone
+    control characters).
     """
 
     ids: np.ndarray  # (pieces,) vocabulary ids
     token_of: np.ndarray  # (pieces,) token index, non-decreasing
-    words: list[str]  # the tokens' texts
-    sentences: np.ndarray  # (sentences,) the first token of each, 0 first
+    words: list[str]  # the text of each token
+    sentences: np.ndarray  # (sentences,) index of the first token of each sentence
 
-    starts: np.ndarray = field(init=False)  # (tokens + 1,)
+    starts: np.ndarray = field(init=False)  # (tokens + 1,) index of the first piece of each token
 
     def __post_init__(self) -> None:
         self.starts = np.searchsorted(self.token_of, np.arange(len(self.words) + 1))
 
     @property
     def tagged(self) -> np.ndarray:
-        """(tokens with pieces,) the indices of the tokens that the heads can see."""
+        """(tokens with pieces,) The indices of the tokens that have pieces, which the heads can
+        tag."""
         return np.flatnonzero(np.diff(self.starts))
 
 
 class Mention(NamedTuple):
-    """A labelled span of tokens `start:end`, or of characters where a text is not tokenised yet."""
+    """A labelled span of tokens `start:end`, or of characters if the text is not tokenized yet."""
 
     start: int
     end: int
@@ -60,7 +66,7 @@ class Mention(NamedTuple):
 
 
 class Unaligned(NamedTuple):
-    """A gold entity that the document's tokens cannot express: character offsets and why."""
+    """A gold entity that does not fit the tokens of the document: character offsets and the reason."""
 
     start: int
     end: int
@@ -69,15 +75,15 @@ class Unaligned(NamedTuple):
 
 @dataclass
 class Gold:
-    """Annotation of one document, in the predicted document's tokens."""
+    """Annotation of one document, aligned with the tokens of the predicted document."""
 
-    tags: np.ndarray  # (tokens,) of B, I, O, MISSING
+    tags: np.ndarray  # (tokens,) B, I, O or MISSING
     mentions: list[Mention]
     unaligned: list[Unaligned]
 
 
 class Window(NamedTuple):
-    """Pieces `start:end` of a document, of which `own_start:own_end` are predicted from here."""
+    """Pieces `start:end` of a document. Predictions for `own_start:own_end` come from this window."""
 
     start: int
     end: int
@@ -90,54 +96,57 @@ class MaskableWindow:
     """One window as a masking strategy sees it."""
 
     token_of: np.ndarray  # (pieces,) token index of each piece, non-decreasing
-    mentions: np.ndarray  # (mentions, 2) token ranges; a range may reach out of the window
-    words: list[str]  # the whole document's token texts, indexed by token_of
+    mentions: np.ndarray  # (mentions, 2) token ranges, which may extend beyond the window
+    words: list[str]  # the text of each token of the document, indexed by token_of
 
     @property
     def tokens(self) -> np.ndarray:
-        """(words,) the indices of the words in the window."""
+        """(words,) The indices of the tokens in the window."""
         return np.unique(self.token_of)
 
 
 @dataclass
 class Row:
-    """A window ready for the encoder. `kinds` travels with it up to the loss."""
+    """A window that is ready for the encoder. It carries the kind of each piece up to the loss."""
 
-    ids: np.ndarray  # (pieces,) ids before masking
+    ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
-    tag_at: np.ndarray  # (n,) pieces read by the detection head; empty: not tagged
-    tags: np.ndarray  # (n,) their gold tags
-    mentions: list[tuple[np.ndarray, int]]  # pieces and type of each mention to classify
+    tag_at: np.ndarray  # (n,) positions that the detection head reads, possibly none
+    tags: np.ndarray  # (n,) the gold tags at these positions
+    mentions: list[tuple[np.ndarray, int]]  # positions and type of each mention to classify
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class Block(NamedTuple):
-    """Rows side by side, padded to the longest."""
+    """Rows that are padded to the length of the longest."""
 
-    ids: np.ndarray  # (rows, width) masked pieces already replaced
-    lengths: np.ndarray  # (rows,) with the special pieces
+    ids: np.ndarray  # (rows, width) vocabulary ids, with masked pieces replaced
+    lengths: np.ndarray  # (rows,) number of pieces, special pieces included
 
 
 @dataclass
 class PaddedBatch:
-    """What goes through the network at once: the encoder reads block by block, the heads read all.
-    A position is one in the padded pieces of all blocks, row by row."""
+    """The input of one pass through the network.
+
+    The encoder reads one block at a time, each head reads all blocks at once. Positions are indices
+    into the padded pieces of all blocks, row by row.
+    """
 
     blocks: list[Block]
     mask_at: np.ndarray  # (masked,) positions that the masked-LM head reads
-    mask_ids: np.ndarray  # (masked,) what stood there
+    mask_ids: np.ndarray  # (masked,) ids before masking
     mask_kinds: np.ndarray  # (masked,) BLM or ELM
     tag_at: np.ndarray  # (tagged,) positions that the detection head reads
-    tags: np.ndarray  # (tagged,)
-    span_at: np.ndarray  # (span pieces,) positions pooled by the classification head
-    span_of: np.ndarray  # (span pieces,) which mention each belongs to
-    types: np.ndarray  # (mentions,)
+    tags: np.ndarray  # (tagged,) gold tags
+    span_at: np.ndarray  # (span pieces,) positions that the classification head pools
+    span_of: np.ndarray  # (span pieces,) index of the mention of each
+    types: np.ndarray  # (mentions,) gold types
 
 
 class Entity(NamedTuple):
-    """A predicted mention: tokens `start:end`, index of its type, probability."""
+    """A predicted mention: tokens `start:end`, the index of its type, and its probability."""
 
     start: int
     end: int
@@ -147,7 +156,7 @@ class Entity(NamedTuple):
 
 @dataclass
 class Prediction:
-    """What the model says of one document."""
+    """The predictions of the model for one document."""
 
     entities: list[Entity]
     bio: np.ndarray  # (tokens, 3) probabilities of B, I, O

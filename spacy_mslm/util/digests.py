@@ -1,18 +1,18 @@
-"""Digests of the files that settings name, so that a setting stands for its content."""
+"""Digests of the files that settings name, so that settings can be compared by their content."""
 
 import hashlib
 from pathlib import Path
 from typing import Any
 
-# Settings that say where something goes or runs: the content of that place is no input.
+# Settings that name the place where something is written or run. Its content is not an input.
 PLACES = ("output", "environment")
-# Settings that are read as a path whenever it exists. Any other string is one if it looks like one,
-# so a new setting with a path in it is covered, too.
+# Settings whose value is a path if that path exists. The value of any other setting is a path if it
+# also looks like one, so that new settings are covered.
 PATHS = ("text", "terms", "vocabulary", "encoder", "path", "model", "kb", "export", "types")
 
 
 def with_digests(settings: Any) -> Any:
-    """Return settings of a config in which each path is replaced by a digest of its content."""
+    """Replace each path in the settings of a config by a digest of its content."""
     return _with_digests(settings, key="")
 
 
@@ -27,12 +27,15 @@ def _with_digests(value: Any, key: str) -> Any:
 
 
 def _is_path(value: str, key: str) -> bool:
-    """Whether a string names an existing file or folder. A bare word does so only under a key that
-    is known to hold paths: `lang = "en"` is no path, even beside a folder called `en`."""
+    """Return whether a string names an existing file or folder.
+
+    A bare word does so only under a key in PATHS: `lang = "en"` is not a path, even beside a folder
+    called `en`.
+    """
     looks_like_one = key in PATHS or "/" in value or "\\" in value or bool(Path(value).suffix)
     try:
         return looks_like_one and Path(value).exists()
-    except (OSError, ValueError):  # too long, or with a null character
+    except (OSError, ValueError):  # the name is too long or contains a null character
         return False
 
 

@@ -1,4 +1,4 @@
-"""What the pipe adds to spaCy's objects: `span._.confidence` and `doc._.bio_probabilities`."""
+"""Extension attributes that the pipe sets: `span._.confidence` and `doc._.bio_probabilities`."""
 
 from spacy.tokens import Doc, Span
 
@@ -8,5 +8,5 @@ for _owner, _name in ((Span, "confidence"), (Doc, "bio_probabilities")):
 
 
 def confidence_of(span: Span) -> float | None:
-    """The probability that a predicted mention is right; None of a span that has no such."""
+    """Return the probability that a predicted mention is correct, or None if it has no confidence."""
     return span._.confidence

@@ -1,5 +1,4 @@
-"""Files and folders that are there whole or not at all: written under a temporary name, synced to
-disk, then renamed."""
+"""Atomic writes: a file or folder is written under a temporary name, synced to disk and renamed."""
 
 import contextlib
 import ctypes
@@ -17,8 +16,10 @@ Content: TypeAlias = bytes | mmap.mmap
 
 
 def map_file(path: Path) -> Content | None:
-    """A file's content without reading it all; None where there is none. It can be written to,
-    which does not reach the file."""
+    """Return the content of a file as a memory map, or None if the file does not exist.
+
+    The map can be written to. Such changes do not reach the file.
+    """
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -30,15 +31,25 @@ def map_file(path: Path) -> Content | None:
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file under a temporary name, then rename it.
 
-    mode: its permissions, of which the umask is taken away.
+    Args:
+        path: The file.
+        data: Its content.
+        mode: Its permissions, to which the umask is applied.
     """
     with replaced_file(path, mode) as file:
         file.write(data)
 
 
 def replace_files(contents: dict[Path, bytes], mode: int = 0o666) -> None:
-    """Write files, and their folders where they are missing: all of them under temporary names,
-    then all are renamed. Where one cannot be written the old files stay, and nothing is left."""
+    """Write several files, and the folders that are missing.
+
+    All files are written under temporary names before any is renamed. If one of them cannot be
+    written, the old files stay unchanged and the new folders are removed.
+
+    Args:
+        contents: The content of each file.
+        mode: Their permissions, to which the umask is applied.
+    """
     made: list[Path] = []
     try:
         with contextlib.ExitStack() as stack:
@@ -58,8 +69,17 @@ def replace_files(contents: dict[Path, bytes], mode: int = 0o666) -> None:
 
 @contextlib.contextmanager
 def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A temporary file, open for writing, that takes the place of `path` when the block ends
-    well, and is gone when it does not. The OSError of a write names the file."""
+    """Open a temporary file for writing that replaces `path` at the end of the block.
+
+    If the block raises, the temporary file is removed and `path` is unchanged.
+
+    Args:
+        path: The file to replace.
+        mode: Its permissions, to which the umask is applied.
+
+    Raises:
+        OSError: If the file cannot be written. The error names `path`.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
@@ -77,8 +97,8 @@ def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `path` in one step when the block ends well."""
-    path = path.resolve()  # a link stays one: what it points to is replaced
+    """Create a temporary folder that replaces `path` at the end of the block, in one step."""
+    path = path.resolve()  # of a symbolic link, the target is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
@@ -91,13 +111,16 @@ def replaced_folder(path: Path) -> Iterator[Path]:
             os.rename(temporary, path)
         _sync_entry(path.parent)
     finally:
-        # What is left here: the old folder after an exchange, or a new one that was not finished.
+        # This is the old folder after an exchange, or an unfinished new one after an exception.
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders: at once where the system can (Linux), else by two renames with a moment
-    between them in which `old` is gone."""
+    """Swap two folders.
+
+    This is atomic on Linux. On other systems it takes two renames, and between them `old` does not
+    exist.
+    """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
@@ -127,7 +150,7 @@ def _sync(folder: Path) -> None:
 
 
 def _sync_entry(path: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+    if os.name == "posix":  # other systems cannot open a folder
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

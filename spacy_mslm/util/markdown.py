@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table.
+    """Return the lines of a Markdown table.
 
     Args:
         rows: The header and the rows below it. The first column is left-aligned, the others are

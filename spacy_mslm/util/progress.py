@@ -1,4 +1,4 @@
-"""Progress bars of long work."""
+"""Progress bars for long computations."""
 
 import sys
 from collections.abc import Iterable
@@ -8,5 +8,5 @@ import tqdm
 
 
 def progress_bar(*iterable: Iterable, **options: Any) -> tqdm.tqdm:
-    """tqdm's; in a log file, a line now and then instead of two a second."""
+    """Create a tqdm progress bar that updates every 30 seconds if the output is not a terminal."""
     return tqdm.tqdm(*iterable, mininterval=0.5 if sys.stderr.isatty() else 30.0, **options)

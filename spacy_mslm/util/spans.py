@@ -10,17 +10,21 @@ SpanT = TypeVar("SpanT", bound=tuple)
 
 
 def longest_first(span: tuple) -> tuple[int, int]:
-    """Sort key: the longest span first, and of equally long ones the first in the text. This is
-    the order in which `spacy.util.filter_spans` selects."""
+    """Return a sort key: longer spans first, and spans of equal length by their position.
+
+    This is the order in which `spacy.util.filter_spans` selects.
+    """
     return span[0] - span[1], span[0]
 
 
 def drop_overlapping(spans: Iterable[SpanT]) -> list[SpanT]:
-    """Keep each span that overlaps none of those kept before it.
+    """Keep each span that does not overlap a span kept before it.
 
-    spans: In the order of preference, such as sorted by `longest_first`.
+    Args:
+        spans: The spans in order of preference, for example sorted by `longest_first`.
 
-    Returns the spans that are kept, sorted by their position.
+    Returns:
+        The spans that are kept, sorted by position.
     """
     taken: set[int] = set()
     kept = []

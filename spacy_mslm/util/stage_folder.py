@@ -1,8 +1,8 @@
-"""The folder that a stage writes once: an adapted encoder, a pretrained one, a labelled corpus.
+"""The folder that a stage writes once: an adapted or pretrained encoder, or a labelled corpus.
 
-A JSON file in the folder records the settings that the stage was run with. Files that the settings
-name count by their content, not by their path. A folder recorded with the same settings is used as
-it is; one with other settings is an error, unless the user wants to start over.
+A JSON file in the folder records the settings of the stage. Files that the settings name are
+compared by their content, not by their path. A folder with the same settings is used as it is. A
+folder with other settings is an error, unless the user wants to start over.
 """
 
 import json
@@ -14,13 +14,14 @@ from .files import replace_file
 
 
 class StageFolder:
-    """A stage's folder and the settings that it is made with.
+    """The folder of a stage, and the settings of the stage.
 
-    path: The folder.
-    record_name: The name of the JSON file that records the settings.
-    settings: All settings that change what the stage makes. The record of a finished stage has
-        these keys, and may have others (results).
-    remedy: What error messages tell the user to do.
+    Args:
+        path: The folder.
+        record_name: The name of the JSON file that records the settings.
+        settings: All settings that change the result of the stage. The record of a finished stage
+            has these keys, and may have others (results).
+        remedy: The end of error messages, which says what the user can do.
     """
 
     def __init__(
@@ -29,16 +30,17 @@ class StageFolder:
         self.path = path
         self.record_name = record_name
         self.remedy = remedy
-        # As JSON gives it back: tuples are lists there.
+        # A round trip through JSON turns tuples into lists, as in a record that was read.
         self.settings: dict[str, Any] = json.loads(json.dumps(with_digests(settings)))
 
     def read(self) -> dict[str, Any] | None:
-        """Return the folder's record; None if there is no folder, or an empty one.
+        """Return the record of the folder, or None if the folder does not exist or is empty.
 
-        RAISES: ValueError if the folder exists and a stage of this kind has not made it.
+        Raises:
+            ValueError: If the folder exists and was not made by this stage.
         """
         try:
-            # A killed run may leave the temporary file of its record.
+            # A run that was killed may leave the temporary file of its record.
             temporary = f".{self.record_name}."
             entries = [e for e in self.path.iterdir() if not e.name.startswith(temporary)]
         except FileNotFoundError:
@@ -59,23 +61,25 @@ class StageFolder:
         return record
 
     def differences(self, record: dict[str, Any]) -> list[str]:
-        """Return the dotted names of the settings in which a record differs from this stage's."""
+        """Return the dotted names of the settings in which a record differs from this stage."""
         return list(_differences(self.settings, record, ""))
 
     def check(self, record: dict[str, Any]) -> None:
-        """Raise if a record is one of other settings."""
+        """Raise a ValueError if a record has other settings than this stage."""
         names = self.differences(record)
         if names:
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise ValueError(
-                f"{self.path} was made with other settings or other input files: {shown} differ "
-                f"(its {self.record_name} has the values). {self.remedy}"
+                f"{self.path} was made with other settings or input files: {shown} differ from the "
+                f"values in {self.record_name}. {self.remedy}"
             )
 
     def write(self, record: dict[str, Any], folder: Path | None = None) -> None:
         """Write the record.
 
-        folder: The folder to write to, if not the stage's own (a temporary one).
+        Args:
+            record: The settings, and results.
+            folder: A temporary folder to write to instead of the stage's own.
         """
         content = json.dumps(record, indent=2) + "\n"
         replace_file((folder or self.path) / self.record_name, content.encode("utf8"))

@@ -57,7 +57,7 @@ def test_adjacent_labels_are_two_mentions_and_labels_are_data(ebm_nlp):
         ("hierarchical_labels", TYPES[:-1] + "7", "line 1: .* whole number"),
         ("hierarchical_labels", TYPES[:-1] + "secret", "line 1: .* whole number"),
         ("starting_spans", STARTS[:-1] + "2", "line 1: .* whole number"),
-        ("starting_spans", None, "is missing, which 201.AGGREGATED.ann needs"),
+        ("starting_spans", None, "is missing, but 201.AGGREGATED.ann needs it"),
     ],
 )
 def test_broken_labels(ebm_nlp, tmp_path, layer, labels, message):

@@ -256,11 +256,11 @@ def test_broken_brat(tmp_path, annotation, message):
 def test_brat_files_without_their_partner(tmp_path):
     refused(read_brat, tmp_path, "holds no document", tmp_path)
     (tmp_path / "1.txt").write_bytes(b"a\nb\n\xff\n")
-    refused(read_brat, tmp_path, r"is missing, which 1\.txt needs", tmp_path / "1.ann")
+    refused(read_brat, tmp_path, r"is missing, but 1\.txt needs it", tmp_path / "1.ann")
     (tmp_path / "1.ann").touch()
     refused(read_brat, tmp_path, "line 3: not valid UTF-8", tmp_path / "1.txt")
     (tmp_path / "2.ann").touch()
-    refused(read_brat, tmp_path, r"is missing, which 2\.ann needs", tmp_path / "2.txt")
+    refused(read_brat, tmp_path, r"is missing, but 2\.ann needs it", tmp_path / "2.txt")
 
 
 @pytest.mark.parametrize(

@@ -247,8 +247,8 @@ def test_masks_are_drawn_anew_each_time():
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
 def test_rates_out_of_range_are_refused(rate):
-    with pytest.raises(ValueError, match="must be from 0 to 1"):
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
         JointMasking(elm_rate=rate)
     for strategy in (TokenMasking, SpanMasking, lambda rate: PMIMasking("x", rate)):
-        with pytest.raises(ValueError, match="must be from 0 to 1"):
+        with pytest.raises(ValueError, match="must be between 0 and 1"):
             strategy(rate)

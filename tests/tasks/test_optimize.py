@@ -111,7 +111,7 @@ def test_what_loses_too_much_is_not_written(model, tmp_path):
     assert not out.exists()
     optimize(str(model), out, Mode.onnx_int8, None, max_loss=-1, force=True)
     assert told(spacy.load(out))
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="already exists"):
         optimize(str(model), out, Mode.onnx_int8, None, max_loss=1, force=False)
 
 

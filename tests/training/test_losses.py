@@ -59,7 +59,7 @@ def test_terms_never_weigh_less_than_words(n_blm, n_elm):
 def test_other_weightings():
     assert UniformWeights()(1, 99) == (0.5, 0.5)
     assert FixedWeights(blm=1.0, elm=3.0)(1, 99) == (1.0, 3.0)
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="must be greater than 0"):
         FixedWeights(blm=0.0, elm=0.0)
     with pytest.raises(ValueError, match="temperature"):
         MaskSpecificWeights(temperature=0)

@@ -240,7 +240,7 @@ def test_a_text_that_is_there_twice(tmp_path: Path) -> None:
         ({"spans": [[0, 3]]}, "a mention is [start, end, label]"),
         (
             {"spans": [[0, 999, "Disease"]]},
-            "the mention from 0 to 999 is empty, or reaches out of the text",
+            "the mention from 0 to 999 is empty, or extends beyond the text",
         ),
         ({"spans": [[0, 3, " "]]}, "the mention's label is empty"),
     ],
