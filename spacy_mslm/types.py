@@ -1,14 +1,14 @@
 """Data classes that flow between the steps. They hold numpy arrays, and no spaCy or torch objects.
 
-    Pieces          one document as wordpieces, aligned with its tokens
-    Mention         a labelled span of tokens or characters
-    Gold            the annotation of one document: a BIO tag for each token, and the mentions
-    Window          a range of pieces that goes through the encoder at once
-    MaskableWindow  one window as a masking strategy sees it
-    Row             one window in one view: which pieces are masked, and what the heads read
-    Block           rows of similar length, padded to the same length
-    PaddedBatch     blocks, with the positions that each head reads
-    Prediction      the entities of one document with their confidences
+Pieces          one document as wordpieces, aligned with its tokens
+Mention         a labelled span of tokens or characters
+Gold            the annotation of one document: a BIO tag for each token, and the mentions
+Window          a range of pieces that goes through the encoder at once
+MaskableWindow  one window as a masking strategy sees it
+Row             one window in one view: which pieces are masked, and what the heads read
+Block           rows of similar length, padded to the same length
+PaddedBatch     blocks, with the positions that each head reads
+Prediction      the entities of one document with their confidences
 """
 
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Mention(NamedTuple):
 
 
 class Unaligned(NamedTuple):
-    """A gold entity that does not fit the tokens of the document: character offsets and the reason."""
+    """A gold entity that does not fit the document's tokens: character offsets and the reason."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ class Gold:
 
 
 class Window(NamedTuple):
-    """Pieces `start:end` of a document. Predictions for `own_start:own_end` come from this window."""
+    """Pieces `start:end` of a document. The pieces `own_start:own_end` are predicted from here."""
 
     start: int
     end: int

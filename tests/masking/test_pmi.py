@@ -187,7 +187,9 @@ def test_a_file_that_an_editor_has_saved_is_read(tmp_path):
 def test_a_broken_line_is_named_and_not_quoted(tmp_path, line):
     path = tmp_path / "pmi.txt"
     path.write_text(f"# x\n1.0\t5\tfine one\n{line}\n", encoding="utf8")
-    with pytest.raises(ValueError, match=r"pmi\.txt, line 3: this is not a line of a PMI vocabulary"):
+    with pytest.raises(
+        ValueError, match=r"pmi\.txt, line 3: this is not a line of a PMI vocabulary"
+    ):
         list(read_collocations(path))
 
 
