@@ -1,4 +1,4 @@
-"""`python -m benchmarks COMMAND`; without a command, the list of them."""
+"""`python -m benchmarks COMMAND`. Without a command, it lists all commands."""
 
 import typer
 

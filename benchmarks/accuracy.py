@@ -1,8 +1,8 @@
-"""Trials of a spec: `spacy train` runs (overrides × sets × seeds), scored on clean text.
+"""Run the trials of a spec: `spacy train` (overrides × sets × seeds), scored on clean text.
 
-A spec is a YAML file, see `benchmarks/specs`. Each trial has a folder of its own and, once scored,
-a line in the spec's results file; a trial that has its line is never run again, one that was killed
-starts anew. Any number of runners may work on one spec at once.
+A spec is a YAML file, see `benchmarks/specs`. Each trial has its own folder and, once scored, one
+line in the results file of the spec. Trials that have a line are skipped; a trial that was killed
+starts again. Several runners can work on one spec at the same time.
 """
 
 import base64
@@ -41,15 +41,15 @@ from .reference import CONFIGS, SPLITS
 ROOT = Path(__file__).parents[1]
 SPECS = Path(__file__).parent / "specs"
 RESULTS = Path(__file__).parent / "results" / "accuracy"
-# What a sentence contributes to the scores, in the order of the stored counts.
+# The counts that are stored for each sentence, in this order.
 COUNTS = ("gold", "predicted", "exact", "gold_unseen", "exact_unseen")
 
 
 class Trial(NamedTuple):
     """One training run.
 
-    overrides: of the config, as on the command line of `spacy train`.
-    drop_mentions: the share of the training mentions that is left out.
+    overrides: Settings of the config, as in the options of `spacy train`.
+    drop_mentions: Share of the training mentions to leave out.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Trial(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """What a file of trials says.
+    """The content of a spec.
 
-    split: of the data, `dev` or `test`, on which the trials are scored.
-    text: for adaptation. The folder of the trials gets a copy, `text.txt.gz`, without the
-        sentences of dev and test sets.
+    split: The split that trials are scored on, `dev` or `test`.
+    text: Text for adaptation. It is copied to the folder of the trials as `text.txt.gz`, without
+        the sentences of dev and test sets.
     """
 
     split: str
@@ -82,14 +82,17 @@ class Spec(NamedTuple):
 def accuracy(
     spec: Annotated[str, typer.Argument(help="A spec of trials, or `report`")],
     results: Annotated[
-        list[Path] | None, typer.Argument(help="With `report`: results; else those stored")
+        list[Path] | None,
+        typer.Argument(help="With `report`: result files [default: the stored ones]"),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Where trials go")] = ROOT / "training" / "accuracy",
-    store: Annotated[Path, typer.Option(help="Where results go")] = RESULTS,
-    detach: Annotated[bool, typer.Option(help="Run in the background, with a log")] = False,
+    output: Annotated[Path, typer.Option(help="Folder for the trials")] = ROOT
+    / "training"
+    / "accuracy",
+    store: Annotated[Path, typer.Option(help="Folder for the results")] = RESULTS,
+    detach: Annotated[bool, typer.Option(help="Run in the background and write a log")] = False,
     against: Annotated[str, typer.Option(help="With `report`: trial to compare with")] = "vanilla",
 ) -> None:
-    """Run the trials of a spec one after another, or `report` on results."""
+    """Run the trials of a spec one after another, or report results."""
     if spec == "report":
         accuracy_report(results or sorted(store.glob("*.jsonl")), against)
         return
@@ -107,16 +110,18 @@ def accuracy(
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        msg.info(f"Runs in the background, log: {log}")
+        msg.info(f"Running in the background, log: {log}")
         return
     run_trials(read_spec(path, folder), folder, store / f"{path.stem}.jsonl")
 
 
 def read_spec(path: Path, folder: Path) -> Spec:
-    """Trials in the order of the file.
+    """Read a spec.
 
-    folder: of the trials. In overrides, `{output}` stands for it, `{set}` for the set and `{seed}`
-        for the seed.
+    Args:
+        path: The YAML file.
+        folder: The folder of the trials. In overrides, `{output}`, `{set}` and `{seed}` are
+            replaced by it, the set and the seed.
     """
     spec = srsly.read_yaml(path)
     trials = []
@@ -141,8 +146,8 @@ def read_spec(path: Path, folder: Path) -> Spec:
 
 
 def run_trials(spec: Spec, folder: Path, results: Path) -> None:
-    """Run what has no result yet; what is at another runner, or needs an adapted encoder that is
-    being made there, is waited for."""
+    """Run the trials without a result. Wait for those that another runner works on, or that need
+    an encoder which is being adapted there."""
     if spec.text is not None and not (folder / "text.txt.gz").exists():
         write_text(spec.text, spec.data, folder / "text.txt.gz")
     while left := [trial for trial in spec.trials if trial.key not in _done(results)]:
@@ -151,7 +156,7 @@ def run_trials(spec: Spec, folder: Path, results: Path) -> None:
 
 
 def _try_trial(spec: Spec, trial: Trial, folder: Path, results: Path) -> bool:
-    """Whether the trial was free, and is done now."""
+    """Run a trial unless another runner has it; return whether it was run."""
     adapted = ROOT / trial.overrides.get("paths.adapted", folder)
     with contextlib.ExitStack() as stack:
         for name in (trial.key, "" if adapted.exists() else f"{adapted.name}.adapting"):
@@ -167,7 +172,7 @@ def _try_trial(spec: Spec, trial: Trial, folder: Path, results: Path) -> bool:
 
 @contextlib.contextmanager
 def _claimed(path: Path) -> Iterator[bool]:
-    """Whether this process has the lock, which goes with it; else another has."""
+    """Try to lock a file, and yield whether this process has the lock."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,7 +183,7 @@ def _claimed(path: Path) -> Iterator[bool]:
 
 
 def _store(row: dict[str, Any], results: Path) -> None:
-    """Add a line: in one write, so that a runner that is killed leaves no part of one."""
+    """Append a line in one write, so that a runner that is killed leaves no partial line."""
     with results.open("ab", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write((json.dumps(row) + "\n").encode("ascii"))
@@ -194,7 +199,7 @@ def _done(results: Path) -> set[str]:
 
 
 def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
-    """Train, score the last checkpoint (the learn rate has come down to 0), drop its weights."""
+    """Train, score the last checkpoint (the learn rate ends at 0), and delete its weights."""
     folder.mkdir(parents=True, exist_ok=True)
     data = spec.data / trial.set
     train = data / SPLITS["train"]
@@ -214,7 +219,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     with (folder / "train.log").open("w") as log:
         result = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     if result.returncode:
-        msg.fail(f"{trial.key} has failed, see {folder / 'train.log'}", exits=1)
+        msg.fail(f"{trial.key} failed, see {folder / 'train.log'}", exits=1)
     cpu_seconds = _children_cpu() - start
     adaptation = 0
     if adapted is not None:
@@ -229,7 +234,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
         "split": spec.split,
         "config": trial.config,
         **scores,
-        # Of training, and of the adaptation that it starts from, whichever trial made that.
+        # Training, and the adaptation it starts from, whichever trial made that.
         "cpu_seconds": round(cpu_seconds - adapts * adaptation),
         "adaptation_cpu_seconds": adaptation,
         "machine": describe_machine(),
@@ -243,7 +248,7 @@ def _children_cpu() -> float:
 
 
 def write_text(source: Path, data: Path, target: Path) -> None:
-    """Copy plain text, a sentence a line, without what is in a dev or test set of the data."""
+    """Copy plain text (one sentence per line) without the sentences of dev and test sets."""
     held_out = {
         letters(" ".join(sentence.words))
         for split in ("dev", "test")
@@ -256,7 +261,7 @@ def write_text(source: Path, data: Path, target: Path) -> None:
 
 
 def drop_mentions(source: Path, target: Path, share: float) -> Path:
-    """An IOB file without a random share of its mentions: what an annotator overlooks."""
+    """Copy an IOB file without a random share of its mentions, as if annotators missed them."""
     generator = random.Random(0)
     lines = []
     for sentence in read_iob(source):
@@ -273,7 +278,7 @@ def drop_mentions(source: Path, target: Path, share: float) -> Path:
 def score(
     model: Path, data: Path, train: Path, trial: Trial
 ) -> tuple[dict[str, float | None], np.ndarray]:
-    """Scores on clean text, and (sentences, COUNTS) what each sentence contributes."""
+    """Return the scores on clean text, and (sentences, COUNTS) the counts of each sentence."""
     nlp = spacy.load(model)
     examples = list(make_corpus(data)(nlp))
     docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
@@ -302,5 +307,5 @@ def sentence_counts(scores: Mapping[str, Any]) -> list[int]:
 
 
 def pack(counts: np.ndarray) -> str:
-    """(sentences, COUNTS) -> text, for a line of JSON; `accuracy_report.unpack` is its inverse."""
+    """Encode (sentences, COUNTS) counts as text for JSON; see `accuracy_report.unpack`."""
     return base64.b64encode(zlib.compress(counts.tobytes(), 9)).decode("ascii")

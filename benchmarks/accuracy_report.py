@@ -1,4 +1,4 @@
-"""Results of trials: means over seeds, and differences to a baseline with bootstrap intervals."""
+"""Report results of trials: means over seeds, differences to a baseline, bootstrap intervals."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ N_COUNTS = 5  # of accuracy.COUNTS: gold, predicted, exact, gold and exact of un
 
 
 class Difference(NamedTuple):
-    """Of a mean score to the baseline's, in points, with the bounds of its 95 % interval."""
+    """The difference of a mean score to the baseline in points, with its 95 % interval."""
 
     mean: float
     low: float
@@ -44,7 +44,7 @@ def _names(rows: list[dict]) -> list[str]:
 
 
 def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
-    """A line for each set, and one for all of them together."""
+    """Return one line per set, and one for all sets."""
     lines = []
     pairs = []
     own = [row for row in rows if row["trial"] == name]
@@ -65,8 +65,8 @@ def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
 
 
 def _comparable(pairs: list[np.ndarray]) -> tuple:
-    """The differences; that of F1 for each seed too, since a bootstrap of two or three seeds cannot
-    reach beyond them; none on unseen mentions where the two sides have not seen the same."""
+    """Return the differences, and that of F1 for each seed: a bootstrap of two or three seeds says
+    little. There is none on unseen mentions if the two sides were trained on other mentions."""
     f, em, unseen = compare(pairs)
     same = all((pair[0, ..., 3] == pair[1, ..., 3]).all() for pair in pairs)
     seeds = "" if len(pairs) > 1 else " ".join(f"{value:+.1f}" for value in _by_seed(pairs[0]))
@@ -74,7 +74,7 @@ def _comparable(pairs: list[np.ndarray]) -> tuple:
 
 
 def _by_seed(pair: np.ndarray) -> list[float]:
-    """Differences of F1, in points."""
+    """Return the difference of F1 for each seed, in points."""
     totals = pair.sum(axis=2).astype(float)
     return [float(_differences(totals[:, [seed]])[0]) for seed in range(totals.shape[1])]
 
@@ -84,15 +84,15 @@ def _spread(values: list[float]) -> str:
 
 
 def _minutes(runs: list[dict]) -> str:
-    """Of training, and of the adaptation before it."""
+    """Format the CPU minutes of training, and of the adaptation before it."""
     minutes = f"{mean(run['cpu_seconds'] for run in runs) / 60:.1f}"
     adaptation = mean(run.get("adaptation_cpu_seconds", 0) for run in runs) / 60
     return f"{minutes} + {adaptation:.1f}" if adaptation else minutes
 
 
 def paired_counts(rows: list[dict], name: str, dataset: str, baseline: str) -> np.ndarray | None:
-    """(2, seeds, sentences, counts) of the baseline and of a trial, for the seeds that both have;
-    None if there are none."""
+    """Return (2, seeds, sentences, counts) of the baseline and a trial for the seeds that both
+    have, or None."""
     found: dict[str, dict[int, np.ndarray]] = {baseline: {}, name: {}}
     for row in rows:
         if row["trial"] in found and row["set"] == dataset:
@@ -104,18 +104,19 @@ def paired_counts(rows: list[dict], name: str, dataset: str, baseline: str) -> n
 
 
 def unpack(text: str) -> np.ndarray:
-    """(sentences, counts) from the text that `accuracy.pack` made of it."""
+    """Decode the (sentences, counts) that `accuracy.pack` encoded."""
     data = zlib.decompress(base64.b64decode(text))
     return np.frombuffer(data, dtype=np.uint8).reshape(-1, N_COUNTS)
 
 
 def compare(pairs: list[np.ndarray]) -> tuple[Difference, Difference, Difference]:
-    """Differences in F1, EM and EM on unseen mentions, as means over the sets.
+    """Return the differences in F1, EM and EM on unseen mentions, as means over the sets.
 
-    Seeds and sentences are drawn with replacement, for both sides alike (a paired bootstrap), each
-    set by itself; a draw's score is the mean over its seeds.
+    Seeds and sentences of each set are drawn with replacement, the same for both sides (a paired
+    bootstrap). The score of a draw is the mean over its seeds.
 
-    pairs: (2, seeds, sentences, counts) of each set.
+    Args:
+        pairs: (2, seeds, sentences, counts) of each set.
     """
     observed = np.mean([_differences(pair.sum(axis=2).astype(float)) for pair in pairs], axis=0)
     generator = np.random.default_rng(0)
@@ -126,7 +127,7 @@ def compare(pairs: list[np.ndarray]) -> tuple[Difference, Difference, Difference
 
 
 def _resample(pair: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """(RESAMPLES, 3) differences of resampled sets."""
+    """Return (RESAMPLES, 3) differences of resampled sets."""
     _, seeds, sentences, _ = pair.shape
     values = np.zeros((RESAMPLES, 3))
     for i in range(RESAMPLES):
@@ -137,7 +138,7 @@ def _resample(pair: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 
 def _differences(totals: np.ndarray) -> np.ndarray:
-    """(2, seeds, counts) -> (3,) differences of F1, EM and unseen EM in points."""
+    """Return (3,) differences of F1, EM and unseen EM in points, from (2, seeds, counts)."""
     gold, predicted, exact, gold_unseen, exact_unseen = np.moveaxis(totals, -1, 0)
     f = 2 * exact / np.maximum(gold + predicted, 1)
     scores = np.stack([f, exact / np.maximum(gold, 1), exact_unseen / np.maximum(gold_unseen, 1)])

@@ -1,5 +1,5 @@
-"""Does it matter where a sentence stands? Entities in long documents against sentence by sentence,
-and under a shift of the windows."""
+"""Compare predictions on long documents with those on single sentences, and under a shift of the
+windows."""
 
 from itertools import islice
 from pathlib import Path
@@ -18,9 +18,9 @@ SHIFTS = (1, 5, 37, 101)  # tokens put before a document
 def long_text(
     model: Annotated[str, typer.Argument(help="A trained pipeline")],
     data: Annotated[Path, typer.Argument(help="Test set: .tsv or .spacy")],
-    sentences: Annotated[int, typer.Option(help="Sentences in a document")] = 60,
+    sentences: Annotated[int, typer.Option(help="Sentences per document")] = 60,
 ) -> None:
-    """F1 of sentences joined into documents, and the share of entities that a shift changes."""
+    """Print F1 on sentences joined into documents, and the share of entities changed by a shift."""
     from spacy_mslm.corpus.readers import read_docs
 
     nlp = spacy.load(model)
@@ -33,7 +33,7 @@ def long_text(
         (f"F1, {sentences} sentences a document", f"{100 * _f1(_gold(joined), together):.2f}"),
     ]
     for shift in SHIFTS:
-        # Words of other documents, with a full stop: it is where the text stands that changes.
+        # Words of other documents and a full stop: only the position of the text changes.
         before = [*islice((t.text for doc in docs for t in doc), shift - 1), "."]
         shifted = _predict(nlp, [_copy(nlp, doc, before) for doc in joined], offset=shift)
         changed = sum(len(a ^ b) for a, b in zip(together, shifted, strict=True))

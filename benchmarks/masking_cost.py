@@ -1,4 +1,4 @@
-"""What drawing the masks of a batch costs, as a share of the training step that it is for."""
+"""Measure the time to draw the masks of a batch, as a share of a training step."""
 
 import time
 from collections.abc import Callable
@@ -64,13 +64,13 @@ def masking_cost(
     found = {"step_ms": step, "masking_ms": costs, "batch": BATCH, "batches": len(groups)}
     write_result(RESULTS, found)
     rows = [(name, f"{ms:.2f}", f"{ms / step:.2%}") for name, ms in costs.items()]
-    header = ("strategy", "ms a batch", "of a step")
+    header = ("strategy", "ms per batch", "of a step")
     msg.info(f"Training step: {step:.0f} ms ({BATCH} texts, median of {len(groups)})")
     msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
 def _write_vocabulary(train: Path, path: Path) -> int:
-    """The first entries of all n-grams, filtered or not: what counts here is their number."""
+    """Write ENTRIES n-grams, unfiltered: only their number matters here."""
     nlp = spacy.blank("en")
     found = find_vocabulary(read_docs(train, nlp.vocab), nlp.vocab, min_count=2, min_chars=0)
     write_collocations(path, found[-ENTRIES:], [])
@@ -78,7 +78,7 @@ def _write_vocabulary(train: Path, path: Path) -> int:
 
 
 def _cost(nlp: spacy.Language, groups: list[list[Example]], masking: Masking) -> float:
-    """Milliseconds to draw the masks of a batch, wordpieces and gold being there already."""
+    """Return the milliseconds to draw the masks of a batch from its wordpieces and gold."""
     pipe = find_mslm(nlp, "benchmark")[1]
     batches = []
     for group in groups:

@@ -1,7 +1,7 @@
-"""The reference recipe, trained and scored on clean test text: spaCy's peer, vanilla, each view.
+"""Train the reference recipe (spaCy's own ner, vanilla, each view), and score it on clean text.
 
-Every run is `spacy train` on a shipped config with the first 2,500 training sentences (shuffled
-with seed 0), then the test set; it has a folder of its own and is not run twice.
+Every run is `spacy train` on a shipped config with 2,500 training sentences (shuffled with seed 0),
+scored on the test set. It has its own folder and is skipped if it has been scored.
 """
 
 import json
@@ -21,7 +21,7 @@ from .machine import load_machine, save_machine, write_rows
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RESULTS = Path(__file__).parent / "results" / "reference.jsonl"
-# The masked LM beside tagging, as in the paper; mslm.cfg has it in a stage before.
+# The masked LM is trained together with tagging, as in the paper; in mslm.cfg it comes before.
 BESIDE_TAGGING = [
     *("--components.mslm.loss_weights.mlm", "0.1", "--vars.mask_weights.temperature", "1.0"),
     *("--vars.elm_rate", "1.0", "--vars.blm_rate", "0.075"),
@@ -52,10 +52,10 @@ def table_of_runs(seeds: int) -> Iterator[Run]:
 def reference(
     encoder: Annotated[Path, typer.Argument(help="Encoder folder, or hub name")],
     blurb: Annotated[Path, typer.Argument(help="Folder with <set>/{train,devel,test}.tsv")],
-    output: Annotated[Path, typer.Argument(help="Where runs go")],
+    output: Annotated[Path, typer.Argument(help="Folder for the runs")],
     seeds: Annotated[int, typer.Option(help="Seeds of each config")] = 2,
 ) -> None:
-    """Train and score every row of the table; runs that have a score already are skipped."""
+    """Train and score every row of the table, and skip those with a score."""
     for run in table_of_runs(seeds):
         folder = output / run.folder
         if (folder / "test.json").exists():
@@ -72,7 +72,7 @@ def reference(
 def train(
     config: str, folder: Path, data: Path, encoder: Path, extra: list[str], limit: int = 2500
 ) -> None:
-    """`spacy train` on a shipped config and so many sentences; its log is in the folder."""
+    """Run `spacy train` on a shipped config with `limit` sentences; write a log to the folder."""
     if config == "mslm":
         extra = [*BESIDE_TAGGING, *extra]
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def score_run(folder: Path, test: Path) -> None:
 
 def report(
     output: Annotated[
-        Path | None, typer.Argument(help="Folder of runs; else the stored ones")
+        Path | None, typer.Argument(help="Folder of runs [default: the stored results]")
     ] = None,
 ) -> None:
     """Print the table; with a folder, first store its results next to this script."""

@@ -1,6 +1,6 @@
-"""Does cost grow straight with the length of a document and the size of a corpus, and memory not?
+"""Measure how run time and memory grow with the length of documents and the size of a corpus.
 
-Every point is a process of its own: what it has had at most is its memory.
+Every point runs in its own process, so that its peak memory can be measured.
 """
 
 import json
@@ -20,19 +20,19 @@ LENGTHS = (10, 100, 1000, 10_000, 100_000)  # words of a document
 SIZES = (1000, 4000, 16_000)  # sentences of a corpus
 PROCESSES = (1, 2)  # with one thread each
 SHARED_SIZE = 4000  # documents that they share
-WORDS = 10_000  # of shorter documents there are as many as have so many words
+WORDS = 10_000  # shorter documents are repeated up to this number
 
 
 def scale(
-    model: Annotated[str, typer.Argument(help="A trained pipeline of ours")],
+    model: Annotated[str, typer.Argument(help="A trained pipeline")],
     shared: Annotated[Path, typer.Option(help="Folder with notes/")] = ROOT / "../shared",
-    output: Annotated[Path, typer.Option(help="Where texts go")] = ROOT / "training/scale",
-    rounds: Annotated[int, typer.Option(help="Of each point")] = 5,
-    longest: Annotated[int, typer.Option(help="Of the documents, in words")] = LENGTHS[-1],
-    results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
+    output: Annotated[Path, typer.Option(help="Folder for the texts")] = ROOT / "training/scale",
+    rounds: Annotated[int, typer.Option(help="Rounds per point")] = 5,
+    longest: Annotated[int, typer.Option(help="Longest document, in words")] = LENGTHS[-1],
+    results: Annotated[Path, typer.Option(help="Folder for figures and plot")] = RESULTS,
 ) -> None:
-    """Words/s and memory at documents of 10 to 100,000 words, corpora of growing size, and in more
-    than one process."""
+    """Measure words/s and memory on documents of 10 to 100,000 words, on corpora of several sizes,
+    and in several processes."""
     from .scale_plot import draw_scale
 
     output = output.resolve()
@@ -55,7 +55,7 @@ def scale(
         count = sum(len(text.split()) for text in points[axis, n])
         rate = count / statistics.median(run["seconds"] for run in runs)
         row: dict[str, Any] = {"axis": axis, "n": n, "words_per_second": rate}
-        if axis != "processes":  # the others' memory is not seen from here
+        if axis != "processes":  # the memory of other processes is not measured
             row["mb"] = statistics.median(run["mb"] for run in runs)
         rows.append(row)
     record = write_result(results / "scale.json", {"rounds": rounds, "rows": rows})
@@ -63,7 +63,7 @@ def scale(
     labels = {
         "words": "documents of {:,} words",
         "documents": "{:,} documents of 10 words",
-        "processes": "n_process={}, a thread each",
+        "processes": "n_process={}, one thread each",
     }
     table = [
         (
@@ -83,9 +83,9 @@ def _documents(words: list[str], length: int, number: int) -> list[str]:
 
 
 def _run(model: str, texts: Path, settings: dict[str, int]) -> dict[str, float]:
-    """Seconds, and the memory above that of the loaded pipeline, of a stream that is thrown away.
+    """Return the seconds of a stream of documents, and its memory above the loaded pipeline.
 
-    The same texts twice, and the second time counts: words are new once.
+    The texts are read twice and the second run is timed, when all words are in the vocab.
     """
     worker = Worker("spacy pipeline", {"model": model, **settings})
     first = worker({"texts": str(texts)})

@@ -1,4 +1,4 @@
-"""A picture of the figures of `scale`: speed and memory against length and number of documents."""
+"""Plot the results of `scale`: speed and memory by length and number of documents."""
 
 from pathlib import Path
 from typing import Any

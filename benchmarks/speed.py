@@ -1,7 +1,7 @@
-"""Words per second of `nlp.pipe`, ours and the peers', on the same encoder, texts and machine.
+"""Measure words per second of `nlp.pipe` and of other systems on the same encoder and texts.
 
-Every system has a process of its own. They take turns, so that a slow minute of the machine hits
-all of them; a figure is the median over the rounds.
+Every system has its own process. They take turns, so that a slow minute of the machine affects all
+of them. Figures are medians over the rounds.
 """
 
 import json
@@ -22,29 +22,31 @@ from .systems import Worker
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-# Peers that cannot be installed beside us.
+# Systems that cannot be installed in our environment.
 ENVIRONMENTS = {
     "EDS-NLP": ["edsnlp[ml]==0.23.0", "torch<2.14"],
     "SpanMarker": ["span_marker==1.8.1", "transformers<4.50", "torch<2.14"],
 }
-STEPS = 60  # of training where no pipeline is given: enough to say O of most words
+STEPS = 60  # of training if no pipeline is given: enough to predict O for most words
 
 
 def speed(
     shared: Annotated[Path, typer.Option(help="Folder with blurb/, notes/, encoders/")] = ROOT
     / "../shared",
-    output: Annotated[Path, typer.Option(help="Where trained pipelines and texts go")] = ROOT
+    output: Annotated[Path, typer.Option(help="Folder for trained pipelines and texts")] = ROOT
     / "training/speed",
     model: Annotated[
-        Path | None, typer.Option(help="A trained pipeline of ours; else one is trained")
+        Path | None, typer.Option(help="A trained mslm pipeline [default: train one]")
     ] = None,
-    encoder: Annotated[str, typer.Option(help="Of the peers, and of ours if it is trained")] = "",
+    encoder: Annotated[
+        str, typer.Option(help="Encoder of all systems [default: the shared one]")
+    ] = "",
     peers: Annotated[
-        Path | None, typer.Option(help="Environments of EDS-NLP and SpanMarker; made if missing")
+        Path | None, typer.Option(help="Folder for environments of EDS-NLP and SpanMarker")
     ] = None,
-    words: Annotated[int, typer.Option(help="Of each kind of text")] = 6000,
-    rounds: Annotated[int, typer.Option(help="Of all systems in turn")] = 5,
-    results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
+    words: Annotated[int, typer.Option(help="Words of each kind of text")] = 6000,
+    rounds: Annotated[int, typer.Option(help="Rounds over all systems")] = 5,
+    results: Annotated[Path, typer.Option(help="Folder for figures and plot")] = RESULTS,
 ) -> None:
     """Measure all systems on sentences and on long notes; print words/s and ratios."""
     from .speed_plot import draw_speed
@@ -96,7 +98,7 @@ def speed(
 
 
 def measure_loading(model: str, encoder: str, rounds: int) -> dict[str, float]:
-    """Seconds to load a pipeline, and its encoder alone; the packages are imported already."""
+    """Return the seconds to load a pipeline, and its encoder alone, without imports."""
     workers = {
         "spacy-mslm": Worker("load pipeline", {"model": model}),
         "transformers and a blank pipeline": Worker("load transformers", {"encoder": encoder}),
@@ -115,7 +117,7 @@ def measure_loading(model: str, encoder: str, rounds: int) -> dict[str, float]:
 def measure(
     systems: dict[str, tuple[str, dict[str, Any], str]], texts: dict[str, Path], rounds: int
 ) -> dict[str, dict[str, float]]:
-    """Words per second of each system on each kind of text: medians."""
+    """Return the median words per second of each system on each kind of text."""
     workers = {name: Worker(*parts) for name, parts in systems.items()}
     seconds: dict[tuple[str, str], list[float]] = {}
     for turn in range(rounds + 1):
@@ -165,8 +167,8 @@ def _write_sample(texts: list[str], words: int, path: Path) -> Path:
 
 
 def prepare_spacy(config: str, data: Path, encoder: str, folder: Path) -> Path:
-    """A pipeline of a shipped config, trained for a few steps."""
-    ready = folder / "ready"  # spaCy writes a first model before it has learnt anything
+    """Train a pipeline of a shipped config for a few steps, unless it exists."""
+    ready = folder / "ready"  # spaCy saves a first model before it is trained
     if not ready.exists():
         steps = ["--training.max_steps", str(STEPS), "--training.eval_frequency", str(STEPS)]
         extra = [*steps, "--corpora.dev.limit", "50"]
@@ -185,7 +187,7 @@ def prepare_optimised(model: str, mode: str, data: Path, folder: Path) -> Path:
 
 
 def prepare_hf(encoder: str, folder: Path) -> Path:
-    """A token classifier that says O of everything, which is the least work after the encoder."""
+    """Make a token classifier that predicts O only, which is the least work after the encoder."""
     if not folder.exists():
         import torch
         from transformers import AutoModelForTokenClassification, AutoTokenizer
@@ -202,7 +204,7 @@ def prepare_hf(encoder: str, folder: Path) -> Path:
 
 
 def prepare_cnn(data: Path, folder: Path) -> Path:
-    """spaCy's `ner` on its own tok2vec, trained for two epochs of 500 sentences."""
+    """Train spaCy's `ner` with its own tok2vec for two epochs of 500 sentences."""
     if not folder.exists():
         import spacy
         from spacy.util import minibatch
@@ -221,7 +223,7 @@ def prepare_cnn(data: Path, folder: Path) -> Path:
 
 
 def prepare_environment(name: str, folder: Path) -> str:
-    """A virtual environment with a peer in it; returns its python."""
+    """Create a virtual environment with another system; return its Python."""
     home = folder / name.lower()
     python = home / "bin" / "python"
     if not (home / "ready").exists():

@@ -1,4 +1,4 @@
-"""A picture of the figures of `speed`: words per second, a bar for each system."""
+"""Plot the results of `speed`: words per second, one bar per system."""
 
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,8 @@
-"""Every masking strategy under both protocols: trained alike, calibrated on dev, scored on test.
+"""Train every masking strategy, calibrate it on dev, and score it on test under both protocols.
 
 Every run is `spacy train` with the reference recipe and another `--vars.masking` (or `vanilla.cfg`,
 for none), `spacy mslm calibrate` on dev and `spacy mslm evaluate` on test, on clean and on masked
-text. A run has a folder of its own, and what is there already is not done again.
+text. Every run has its own folder and is skipped if it exists.
 """
 
 import json
@@ -19,7 +19,7 @@ from .reference import SPLITS, train
 RESULTS = Path(__file__).parent / "results" / "strategies.jsonl"
 DATASET = "ncbi_disease"
 PROTOCOLS = ("clean", "masked")
-# Names of the configs' maskings, by the view that they are trained in.
+# Names of the maskings in the configs, and the views they are trained in.
 STRATEGIES = (
     ("none", "clean"),
     ("token", "clean"),
@@ -52,7 +52,7 @@ COLUMNS = (
 def strategies(
     encoder: Annotated[Path, typer.Argument(help="Encoder folder, or hub name")],
     blurb: Annotated[Path, typer.Argument(help="Folder with <set>/{train,devel,test}.tsv")],
-    output: Annotated[Path, typer.Argument(help="Where runs go")],
+    output: Annotated[Path, typer.Argument(help="Folder for the runs")],
     seeds: Annotated[int, typer.Option(help="Seeds of each strategy")] = 2,
 ) -> None:
     """Train, calibrate and score every row of the table, and store the results."""
@@ -78,7 +78,7 @@ def strategies(
             if not model.exists():
                 try:
                     calibrate(str(folder / "model-best"), data / SPLITS["dev"], model)
-                except ValueError:  # it finds nothing on clean text: the masked view
+                except ValueError:  # the masked view predicts nothing on clean text
                     model = folder / "model-best"
             for protocol in Protocol:
                 report = folder / f"{protocol.value}.json"
@@ -91,7 +91,7 @@ def strategies(
 
 
 def store(output: Path) -> None:
-    """Collect the reports of all runs next to this script."""
+    """Store the evaluations of all runs next to this script."""
     rows = []
     paths = [output.glob(f"*-s*/{protocol}.json") for protocol in PROTOCOLS]
     for path in sorted(path for found in paths for path in found):
@@ -105,7 +105,7 @@ def store(output: Path) -> None:
 
 
 def strategies_report() -> None:
-    """Print the stored table, a protocol at a time."""
+    """Print one table per protocol from the stored results."""
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
     for protocol in PROTOCOLS:
         msg.divider(f"Protocol: {protocol} text")

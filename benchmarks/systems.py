@@ -1,7 +1,7 @@
-"""The systems whose speed is compared, each in a process of its own: `python systems.py NAME JSON`.
+"""The systems whose speed is compared, each in its own process: `python systems.py NAME JSON`.
 
-Reads a line of JSON for each run and answers with a line; `Worker` is the other end. At its top it
-imports the standard library only: a peer may live in an environment that has nothing of ours.
+The process reads a line of JSON for each run and answers with a line; `Worker` is the other end. At
+its top, the module imports only the standard library: a system may have its own environment.
 """
 
 import json
@@ -18,7 +18,7 @@ Answer = Callable[[dict[str, Any]], dict[str, float]]
 
 
 class Worker:
-    """A system in a process of its own, which runs when it is asked to."""
+    """A system in its own process, which runs on request."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Worker:
 
 
 def answer_requests(systems: Mapping[str, Callable[..., Answer]]) -> None:
-    """Start the system that the command line names and answer until the input ends."""
+    """Start the system named on the command line, and answer requests until the input ends."""
     name, settings = sys.argv[1:]
     answer = systems[name](**json.loads(settings))
     _say({"mb": _resident_memory()})
@@ -68,18 +68,18 @@ def _say(answer: dict[str, float]) -> None:
 
 
 def _resident_memory() -> float:
-    """What the process has now, in MB."""
+    """Return the current memory of the process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 
 
 def _peak_memory() -> float:
-    """The most that it has had."""
+    """Return the peak memory of the process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _timed(work: Callable[[list[str]], Any]) -> Answer:
-    """The seconds that it takes to go through the texts of a file."""
+    """Return a function that measures the seconds to process the texts of a file."""
 
     def run(request: dict[str, Any]) -> dict[str, float]:
         texts = read_texts(request)
@@ -105,8 +105,8 @@ def read_texts(request: dict[str, Any]) -> list[str]:
 
 
 def bare_encoder(model: str, budget: int = 4096) -> Answer:
-    """The encoder of a pipeline of ours alone: the same pieces, cut as there but without overlap,
-    sorted by length, `budget` padded pieces at a time. What it takes to get there is not timed."""
+    """Run only the encoder of a pipeline on the same wordpieces, in windows without overlap, sorted
+    by length, in batches of `budget` padded pieces. Their preparation is not timed."""
     import numpy as np
     import spacy
     import torch
@@ -148,7 +148,7 @@ def bare_encoder(model: str, budget: int = 4096) -> Answer:
 
 
 def spacy_pipeline(model: str, n_process: int = 1, threads: int = 0) -> Answer:
-    """`nlp.pipe` of any spaCy pipeline: ours, spacy-transformers with `ner`, a CNN."""
+    """Run `nlp.pipe` of a spaCy pipeline: mslm, spacy-transformers with `ner`, or a CNN."""
     import spacy
     import torch
 
@@ -173,7 +173,7 @@ def load_pipeline(model: str) -> Answer:
 
 
 def load_transformers(encoder: str) -> Answer:
-    """The encoder, its tokenizer and a blank pipeline."""
+    """Load the encoder, its tokenizer and a blank pipeline."""
     import spacy
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -200,7 +200,7 @@ def hf_pipeline(model: str, batch_size: int = 16) -> Answer:
 
 
 def edsnlp(encoder: str) -> Answer:
-    """With fresh heads: what its CRF takes does not depend on what it finds."""
+    """Run EDS-NLP with untrained heads: the time of its CRF does not depend on predictions."""
     import edsnlp as package
     from spacy.tokens import Span
 
@@ -214,7 +214,7 @@ def edsnlp(encoder: str) -> Answer:
     nlp.get_pipe("ner").float()
 
     def work(texts: list[str]) -> None:
-        # By default it computes in bfloat16, which some CPUs do not survive.
+        # By default it computes in bfloat16, which crashes on some CPUs.
         for doc in nlp.pipe(texts).set_processing(autocast=False):
             tuple(doc.ents)
 
@@ -222,9 +222,11 @@ def edsnlp(encoder: str) -> Answer:
 
 
 def span_marker(encoder: str, share: float = 0.1) -> Answer:
-    """With fresh heads. It reads sentences: longer texts are cut at full stops for it.
+    """Run SpanMarker with untrained heads on sentences; texts are cut at full stops.
 
-    share: of the sentences that it reads, and what it would take for all is told: it is slow.
+    Args:
+        encoder: The encoder.
+        share: Share of the sentences to run, because it is slow. The time is extrapolated to all.
     """
     from span_marker import SpanMarkerModel
 

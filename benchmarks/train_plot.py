@@ -1,4 +1,4 @@
-"""A picture of the figures of `train`: milliseconds of an update, a bar for each training."""
+"""Plot the results of `train`: milliseconds per update, one bar per training."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ def draw_training(record: dict[str, Any], path: Path) -> None:
 
     rows = dict(reversed(record["rows"].items()))
     times = [1000 * row["seconds"] for row in rows.values()]
-    # What our pipe trains has a data side that was measured.
+    # The share of data preparation was measured for our trainings only.
     colors = [PEER if row["data_share"] is None else OURS for row in rows.values()]
     figure = Figure(figsize=(9, 0.42 * len(rows) + 1.3), layout="constrained")
     axes = figure.subplots()

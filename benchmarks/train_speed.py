@@ -1,4 +1,4 @@
-"""Seconds of an update: ours in every view, and the peers', on the same sentences and encoder."""
+"""Measure the seconds per update of several trainings on the same sentences and encoder."""
 
 import statistics
 from pathlib import Path
@@ -29,10 +29,12 @@ TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
 def train_speed(
     shared: Annotated[Path, typer.Option(help="Folder with blurb/ and encoders/")] = ROOT
     / "../shared",
-    encoder: Annotated[str, typer.Option(help="Of all; else the shared one")] = "",
-    updates: Annotated[int, typer.Option(help="In a round, of 16 sentences each")] = 8,
-    rounds: Annotated[int, typer.Option(help="Of all trainings in turn")] = 5,
-    results: Annotated[Path, typer.Option(help="Where figures and plot go")] = RESULTS,
+    encoder: Annotated[
+        str, typer.Option(help="Encoder of all systems [default: the shared one]")
+    ] = "",
+    updates: Annotated[int, typer.Option(help="Updates of 16 sentences per round")] = 8,
+    rounds: Annotated[int, typer.Option(help="Rounds over all trainings")] = 5,
+    results: Annotated[Path, typer.Option(help="Folder for figures and plot")] = RESULTS,
 ) -> None:
     """Time updates of all trainings in turn; print seconds and ratios."""
     from .train_plot import draw_training
@@ -56,7 +58,7 @@ def train_speed(
                     data.setdefault(name, []).append(found["data"])
     for worker in workers.values():
         worker.close()
-    # By turn: all have had the same sentences in it.
+    # Ratios by round: all have the same sentences in it.
     vanilla, trainer = seconds["vanilla"], seconds["Hugging Face Trainer"]
     rows: dict[str, dict[str, Any]] = {
         name: {
@@ -80,7 +82,7 @@ def train_speed(
         )
         for name, row in rows.items()
     ]
-    header = ("", "ms an update", "to vanilla", "to HF Trainer", "data side")
+    header = ("", "ms per update", "to vanilla", "to HF Trainer", "data side")
     msg.table(table, header=header, divider=True, aligns=("l", *"rrrr"))
 
 

@@ -1,6 +1,6 @@
-"""The trainings whose speed is compared, each in a process of its own: see `systems`.
+"""The trainings whose speed is compared, each in its own process: see `systems`.
 
-A run is `updates` updates of `BATCH` sentences each; data that is read once is read before.
+A run has `updates` updates of `BATCH` sentences each. The data is read before.
 """
 
 import sys
@@ -40,7 +40,7 @@ Request = dict[str, Any]
 
 
 def ours(train: str, encoder: str, **config: Any) -> Callable[[Request], dict[str, float]]:
-    """Updates of an `mslm` pipe; `data` is the share that is not the encoder's and the heads'."""
+    """Train an `mslm` pipe; `data` is the share of time outside of encoder and heads."""
     nlp = spacy.blank("en")
     nlp.add_pipe("mslm", config={**PAPER, "model": {"encoder": encoder}, **config})
     examples = list(make_corpus(train, seed=0)(nlp))
@@ -63,13 +63,13 @@ def ours(train: str, encoder: str, **config: Any) -> Callable[[Request], dict[st
 
 
 def _prepare(pipe: MSLM, batch: list[Example]) -> None:
-    """All that an update does before the encoder."""
+    """Run the part of an update that comes before the encoder."""
     rows = list(pipe._training_rows(batch, Terms(1.0, 1.0, 1.0), np.random.default_rng(0)))
     list(batch_rows(rows, pipe.batch_pieces, pipe.shim.wordpieces))
 
 
 def spacy_ner(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:
-    """The pipeline of configs/spacy_ner.cfg."""
+    """Train the pipeline of configs/spacy_ner.cfg."""
     from spacy.util import load_config, load_model_from_config
 
     path = Path(__file__).parents[1] / "configs" / "spacy_ner.cfg"
@@ -89,7 +89,7 @@ def spacy_ner(train: str, encoder: str) -> Callable[[Request], dict[str, float]]
 
 
 def _batches(examples: list[Example], request: Request) -> list[list[Example]]:
-    """Fresh copies: a pipe that is given a document twice might remember it."""
+    """Copy the examples: a pipe that gets a document twice might cache it."""
     first = request["first"] * BATCH
     chosen = examples[first : first + request["updates"] * BATCH]
     copies = [Example(eg.predicted.copy(), eg.reference.copy()) for eg in chosen]
@@ -97,8 +97,8 @@ def _batches(examples: list[Example], request: Request) -> list[list[Example]]:
 
 
 def hf_trainer(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:
-    """A token classifier in the Hugging Face `Trainer`, padded to the longest of each batch;
-    tokenised before, which is not timed."""
+    """Train a token classifier with the Hugging Face `Trainer`, padded to the longest sentence.
+    Tokenization is not timed."""
     from transformers import (
         AutoModelForTokenClassification,
         AutoTokenizer,
@@ -113,7 +113,7 @@ def hf_trainer(train: str, encoder: str) -> Callable[[Request], dict[str, float]
     features = [_features(tokenizer, sentence) for sentence in _sentences(train)]
 
     class Clock(TrainerCallback):
-        """From the first update on: what is before it is done once in a training."""
+        """Start the clock at the first update: the rest is done once per training."""
 
         def __init__(self) -> None:
             self.start = self.end = 0.0
@@ -150,8 +150,8 @@ def hf_trainer(train: str, encoder: str) -> Callable[[Request], dict[str, float]
 
 
 def paper(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:
-    """What the paper's authors do: masks drawn once, every sentence padded to 256, all positions
-    projected on the vocabulary, the tagging head on the masked sentence."""
+    """Train as the authors of the paper do: masks are drawn once, every sentence is padded to 256,
+    all positions are projected to the vocabulary, the tagging head reads the masked sentence."""
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(encoder)
@@ -193,14 +193,14 @@ def paper(train: str, encoder: str) -> Callable[[Request], dict[str, float]]:
 
 
 def _sentences(train: str) -> list[Sentence]:
-    """In the order of the examples of ours."""
+    """Return the sentences in the order of our examples."""
     from spacy_mslm.corpus.readers import select
 
     return list(select(read_iob(Path(train)), 0, 0))
 
 
 def _features(tokenizer: Any, sentence: Sentence) -> dict[str, list[int]]:
-    """Labels at the first piece of each word."""
+    """Return the labels, at the first piece of each word."""
     tags = [0] * len(sentence.words)
     for start, end, _ in sentence.mentions:
         tags[start:end] = [1] + [2] * (end - start - 1)

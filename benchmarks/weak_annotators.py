@@ -1,7 +1,7 @@
-"""Every annotator on the demo's notes, each given the demo's own terms, against the truth.
+"""Score every annotator, given the terms of the demo, on the annotated notes of the demo.
 
-scispaCy gets them as a knowledge base, MedCAT as a model pack; the one must be installed here (the
-extra `weak`), the other in its own environment (`python -m spacy mslm weak medcat-setup FOLDER`).
+scispaCy gets the terms as a knowledge base, MedCAT as a model pack. scispaCy must be installed here
+(extra `weak`), MedCAT in its own environment (`python -m spacy mslm weak medcat-setup FOLDER`).
 """
 
 import csv
@@ -25,8 +25,8 @@ from .machine import write_result
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "weak_annotators.json"
-# For MedCAT's Python: a table of concepts, the folder for the pack. The tokenizer is MedCAT's own,
-# and nothing is learnt: what it finds are the names.
+# Runs in the environment of MedCAT. Arguments: a table of concepts, the folder for the pack. It
+# uses the tokenizer of MedCAT, and finds names without any training.
 MAKE_PACK = """
 import sys
 from medcat.cat import CAT
@@ -43,7 +43,7 @@ cat.save_model_pack(sys.argv[2], pack_name="pack", only_archive=True, add_hash_t
 
 
 def weak_annotators(
-    medcat: Annotated[Path, typer.Argument(help="The environment that medcat-setup has made")],
+    medcat: Annotated[Path, typer.Argument(help="Environment created by medcat-setup")],
     output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS,
 ) -> None:
     """Score all annotators and their vote on the demo's notes; write and print P, R and F."""
@@ -92,7 +92,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def write_knowledge_base(folder: Path) -> str:
-    """The terms in scispaCy's JSONL form."""
+    """Write the terms as a JSONL file for scispaCy."""
     path = folder / "kb.jsonl"
     with path.open("w", encoding="utf8") as file:
         for name, concept, semantic_type in read_terms(folder / "terms.tsv"):
@@ -103,7 +103,7 @@ def write_knowledge_base(folder: Path) -> str:
 
 
 def make_pack(folder: Path, environment: Path) -> str:
-    """The terms as a model pack of MedCAT."""
+    """Write the terms as a model pack of MedCAT."""
     table = folder / "concepts.csv"
     with table.open("w", encoding="utf8", newline="") as file:
         writer = csv.writer(file)

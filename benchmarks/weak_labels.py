@@ -1,4 +1,4 @@
-"""Weak supervision of notes: notes a second and peak memory as notes grow, the loading of terms,
+"""Measure weak labelling: notes per second and peak memory by number of notes, loading of terms,
 and whether runs that are killed at random moments end with the same corpus."""
 
 import hashlib
@@ -36,17 +36,17 @@ def weak_labels(
     notes: NotesPath,
     terms: TermPaths,
     sizes: Annotated[
-        str, typer.Option(help="Numbers of notes; files are repeated")
+        str, typer.Option(help="Numbers of notes; the notes are repeated")
     ] = "1000,5000,20000",
-    jobs: Annotated[int, typer.Option(help="Processes")] = 1,
-    million: Annotated[bool, typer.Option(help="Load a million terms, too")] = True,
+    jobs: Annotated[int, typer.Option(help="Number of processes")] = 1,
+    million: Annotated[bool, typer.Option(help="Also load a million terms")] = True,
     output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS
     / "weak_labels.json",
 ) -> None:
-    """Label notes of several numbers; write and print the figures."""
+    """Label several numbers of notes; write and print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # What it takes before the first note: imports, and the terms.
+        # The time before the first note: imports and loading of terms.
         start = _measured(_command(folder, notes, terms, 1, 1))["seconds"]
         rows = []
         for size in map(int, sizes.split(",")):
@@ -68,11 +68,11 @@ def weak_kills(
     notes: NotesPath,
     terms: TermPaths,
     size: Annotated[int, typer.Option(help="Number of notes")] = 1000,
-    kills: Annotated[int, typer.Option(help="Kill -9 at so many random moments")] = 20,
+    kills: Annotated[int, typer.Option(help="Number of kills (SIGKILL) at random moments")] = 20,
     output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS
     / "weak_kills.json",
 ) -> None:
-    """Kill labelling again and again, with one process and with two; compare the corpora."""
+    """Kill labelling repeatedly, with one and with two processes, and compare the corpora."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seconds = _measured(_command(folder, notes, terms, size, 1))["seconds"]
@@ -88,7 +88,7 @@ def weak_kills(
 
 
 def _command(folder: Path, notes: Path, terms: list[Path], size: int, jobs: int) -> list[str]:
-    """Labels into `folder/SIZE`; the notes are repeated until there are enough."""
+    """Return the command that labels `size` notes into `folder/SIZE`, repeating them if needed."""
     path = folder / f"{size}.jsonl"
     (folder / "types.yml").write_text(CLUSTERS)
     if not path.exists():
@@ -112,8 +112,7 @@ def _command(folder: Path, notes: Path, terms: list[Path], size: int, jobs: int)
 
 
 def _measured(command: list[str]) -> dict[str, float]:
-    """Seconds, those of the processors, and the largest memory of any process, by `time`'s own
-    means."""
+    """Return the wall-clock and CPU seconds of a command, and the peak memory of its processes."""
     code = (
         "import json, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
         "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
@@ -136,10 +135,11 @@ def _measured(command: list[str]) -> dict[str, float]:
 def _killed(
     command: list[str], output: Path, expected: dict[str, str], kills: int, seconds: float
 ) -> dict[str, Any]:
-    """Until it was killed often enough: a corpus that is finished before is compared, too, and
-    begun anew.
+    """Run and kill a command until it was killed `kills` times. Finished corpora are compared with
+    the expected one, and labelling starts from scratch.
 
-    seconds: that a run takes which nobody kills.
+    Args:
+        seconds: The time of a run that is not killed.
     """
     command[command.index("--paths.output") + 1] = str(output)
     generator = random.Random(0)
@@ -162,7 +162,7 @@ def _killed(
 
 
 def _has_each_note_once(folder: Path, size: int) -> bool:
-    """Sentences have the ids of their notes and a number, in their order."""
+    """Check that each note is in one split, from the ids of its sentences."""
     vocab = spacy.blank("en").vocab
     seen = []
     for path in sorted(folder.rglob("*.spacy")):
@@ -181,7 +181,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _load_million(folder: Path, terms: list[Path]) -> dict[str, float]:
-    """Our terms, and as many again with a number behind them as it takes."""
+    """Load a million terms: ours, repeated with a number appended."""
     from spacy_mslm.text.terminology import Terminology, read_terms
 
     rows = [term for path in terms for term in read_terms(path)]

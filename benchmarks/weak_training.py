@@ -1,8 +1,7 @@
-"""Training on weak labels: plain fine-tuning against MSLM, on the demo's notes.
+"""Train on weak labels: compare plain fine-tuning with MSLM on the notes of the demo.
 
-The demo's own notes, terms and patterns; the labels of train and dev are the weak ones, as nobody
-has others. The notes of the test set are scored twice: against weak labels of theirs, and against
-what the generator has really written. What is there already is not done again.
+Train and dev have weak labels. The test set is scored twice: on its weak labels, and on the true
+entities that the generator of the notes has written. Steps that are up to date are skipped.
 """
 
 import json
@@ -25,7 +24,7 @@ CONFIG = ROOT / "configs" / "weak.cfg"
 RESULTS = Path(__file__).parent / "results" / "weak_training.jsonl"
 # The paper's rates for weakly labelled notes (Table 13).
 RATES = ["--vars.elm_rate", "0.5", "--vars.blm_rate", "0.075"]
-# As in project.yml: for an encoder that is small and hardly pretrained.
+# As in project.yml: for a small encoder with little pretraining.
 ENCODER = [
     *("--vars.size", "tiny", "--vars.vocab_size", "1000", "--pretraining.steps", "1000"),
     *("--pretraining.length", "64", "--pretraining.optimizer.learn_rate.rate", "0.002"),
@@ -43,22 +42,22 @@ ADAPTATION = [
 ]
 ARMS: dict[str, tuple[str, list[str]]] = {
     "vanilla": ("vanilla", []),
-    # The recipe of mslm.cfg: a stage on notes without labels, then fine-tuning.
+    # The recipe of mslm.cfg: adaptation on notes without labels, then fine-tuning.
     "adaptation": ("mslm", [*ADAPTATION, *RATES]),
     "adaptation without masks": ("mslm", [*ADAPTATION, "--vars.masking", "${maskings.none}"]),
-    # The paper's: the masked LM learns beside tagging, from the labelled notes.
+    # The recipe of the paper: masked LM and tagging are trained together on labelled notes.
     "beside tagging": ("mslm", [*RATES, "--components.mslm.loss_weights.mlm", "0.1"]),
 }
 
 
 def weak_training(
-    folder: Annotated[Path, typer.Option(help="Where notes, corpora and models go")] = ROOT
+    folder: Annotated[Path, typer.Option(help="Folder for notes, corpora and models")] = ROOT
     / "training"
     / "weak",
-    seeds: Annotated[int, typer.Option(help="Trainings of each kind")] = 4,
-    results: Annotated[Path, typer.Option(help="JSON lines for the figures")] = RESULTS,
+    seeds: Annotated[int, typer.Option(help="Number of trainings of each kind")] = 4,
+    results: Annotated[Path, typer.Option(help="JSON lines file for the figures")] = RESULTS,
 ) -> None:
-    """Label the demo's notes, train on them in each way, write and print EM and F1."""
+    """Label the notes of the demo, train on them in each way, write and print EM and F1."""
     folder = folder.resolve()
     settings = _prepare(folder)
     labels = score_labels(CONFIG, folder / "truth.spacy", settings)[VOTE][ALL]
@@ -84,7 +83,7 @@ def _prepare(folder: Path) -> dict[str, str]:
         options = [text for key, value in settings.items() for text in (f"--{key}", value)]
         label = ["weak", "label", str(CONFIG), *options]
         _mslm(*label, "--paths.notes", str(notes / "notes.csv"), "--paths.output", f"{folder}/weak")
-        # All of them for testing.
+        # All notes are in the test split.
         held_out = ["--labelling.dev", "0", "--labelling.test", "1"]
         paths = ["--paths.notes", str(notes / "test.jsonl"), "--paths.output", f"{folder}/held_out"]
         _mslm(*label, *held_out, *paths)
@@ -107,7 +106,7 @@ def _train(folder: Path, arm: str, seed: int) -> dict[str, Any]:
         command = ["train", f"configs/{config}.cfg", *output, *corpora, *model, *TRAINING, *extra]
         _python("-m", "spacy", *command)
         save_machine(run)
-    # The learn rate has come down to 0: nothing is chosen.
+    # The learn rate ends at 0, so the last checkpoint is used.
     sets = {"weak": folder / "held_out" / "test", "truth": folder / "truth.spacy"}
     scores = {name: _scores(run / "model-last", path) for name, path in sets.items()}
     return {"machine": load_machine(run), **scores}
@@ -130,7 +129,7 @@ def _python(*arguments: str) -> None:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    """Means over seeds."""
+    """Print means over seeds."""
     table = []
     for arm in dict.fromkeys(row["arm"] for row in rows):
         cells = [arm]

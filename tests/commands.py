@@ -23,14 +23,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).parents[1]
 # What takes long to import; our own package is imported by each command.
 PRELOAD = ["torch", "spacy.cli", "spacy_transformers", "transformers.models.bert", "pysbd"]
-PLAIN = {"NO_COLOR": "1", "ANSI_COLORS_DISABLED": "1", "PYTHONIOENCODING": "utf8"}
-PLAIN |= {"HF_HUB_OFFLINE": "1"}
+SETTINGS = {"NO_COLOR": "1", "ANSI_COLORS_DISABLED": "1", "PYTHONIOENCODING": "utf8"}
+SETTINGS["HF_HUB_OFFLINE"] = "1"
 
 
 def run_python(
@@ -48,7 +49,7 @@ def run_python(
         The finished process, as from `subprocess.run(..., text=True)`.
     """
     command = [sys.executable, *map(str, arguments)]
-    environment = {**os.environ, **PLAIN, **env}
+    environment = {**os.environ, **SETTINGS, **env}
     if fresh or sys.platform != "linux":
         return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +78,7 @@ class _Server:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands"],
             cwd=ROOT,
-            env={**os.environ, **PLAIN},
+            env={**os.environ, **SETTINGS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -97,7 +98,9 @@ class _Server:
         try:
             self.process.stdin.write(json.dumps(job) + "\n")
             self.process.stdin.flush()
-            return int(self.process.stdout.readline())
+            code = self.process.stdout.readline()
+            assert code, f"the process that forks has ended: {self.process.wait()}"
+            return int(code)
         except BaseException:
             self.stop()
             raise
@@ -167,6 +170,7 @@ def _end(target: Callable, *arguments: object) -> NoReturn:
 
 if __name__ == "__main__":
     for name in PRELOAD:
-        importlib.import_module(name)
+        with suppress(ImportError):  # the command that needs it says so
+            importlib.import_module(name)
     gc.freeze()  # the forks share what was imported
     _serve()

@@ -1,9 +1,6 @@
 """The reference page of the Python API: modules that an application or a notebook calls."""
 
-import pkgutil
-
-import spacy_mslm
-import spacy_mslm.tasks
+from spacy_mslm import tasks
 
 INTRO = """# Python API
 
@@ -20,7 +17,8 @@ def render() -> str:
             "## The pipeline component\n",
             "::: spacy_mslm.pipeline.component.MSLM",
             "\n## Tasks\n",
-            "The functions behind the commands, for notebooks and scripts.\n",
+            "The functions behind the commands, for notebooks and scripts: `from spacy_mslm.tasks "
+            "import evaluate`. They print nothing and return typed results.\n",
             *(f"::: {name}\n    options:\n      show_root_heading: true\n" for name in _tasks()),
             "\n## Saving\n",
             "::: spacy_mslm.pipeline.saving",
@@ -31,7 +29,7 @@ def render() -> str:
 
 
 def _tasks() -> list[str]:
-    """Return the modules and packages directly in `spacy_mslm.tasks`."""
-    package = spacy_mslm.tasks
-    found = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    return sorted(module.name for module in found if "._" not in module.name)
+    """Return the paths of the public names of `spacy_mslm.tasks`: functions, then result types."""
+    found = [getattr(tasks, name) for name in tasks.__all__]
+    found.sort(key=lambda task: (isinstance(task, type), task.__name__))
+    return [f"{task.__module__}.{task.__qualname__}" for task in found]

@@ -31,6 +31,7 @@ generated from the files.
       heading: "mslm"
       show_root_heading: false
       show_root_toc_entry: false
+      docstring_section_style: list
 """
 
 

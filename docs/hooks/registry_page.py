@@ -11,6 +11,10 @@ use them without any import. This page is generated from the code.
 
 """
 
+NOTES = {
+    "factories": "\nIts default settings are in [Configs](config.md#settings-of-the-component).\n"
+}
+
 
 def render() -> str:
     """Return the page in Markdown: a table of all names, then a section for each function."""
@@ -33,7 +37,7 @@ def _table(entries: list[Registered]) -> str:
 
 def _registry(group: tuple[str, list[Registered]]) -> str:
     registry, entries = group
-    return f"\n## {registry}\n" + "".join(map(_section, entries))
+    return f"\n## {registry}\n{NOTES.get(registry, '')}" + "".join(map(_section, entries))
 
 
 def _section(entry: Registered) -> str:
@@ -44,6 +48,8 @@ def _section(entry: Registered) -> str:
         f'      toc_label: "{entry.name.removeprefix("spacy_mslm.")}"\n'
         "      members: false\n"
         "      show_bases: false\n"
+        # The defaults of a factory are in its config, not in its signature.
+        + ("      docstring_section_style: list\n" if entry.registry == "factories" else "")
     )
 
 

@@ -1,9 +1,10 @@
-"""Examples -> gold annotation in the predicted document's tokens, with what could not be aligned.
+"""Alignment of gold annotation: Example -> tags and mentions in the predicted Doc's tokens.
 
-Missing annotation is treated as spaCy treats it: no tag, no loss. A mention that the tokens cannot
-express is missing likewise, and listed: never dropped in silence.
+Missing annotation is treated as in spaCy: no tag, no loss. A mention that the tokens cannot express
+is missing, too, and is listed as unaligned: no mention is dropped silently.
 """
 
+import logging
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,9 +13,14 @@ from spacy.training import Example
 
 from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
 
+logger = logging.getLogger("spacy_mslm")
+
 
 def align_gold(example: Example, spans_key: str | None) -> Gold:
-    """Tags and mentions of an example, from `doc.ents` or from `doc.spans[spans_key]`."""
+    """Return the tags and mentions of an example.
+
+    spans_key: Read mentions from `doc.spans[spans_key]`; None to read `doc.ents`.
+    """
     reference = example.reference
     if spans_key is not None:
         return _align_spans(example, spans_key)
@@ -29,8 +35,8 @@ def align_gold(example: Example, spans_key: str | None) -> Gold:
 
 
 def _align_spans(example: Example, key: str) -> Gold:
-    """A span group says nothing of the tokens outside it, so a document that has the group is
-    taken as annotated throughout, and one that has not as not annotated at all."""
+    """Align a span group, which does not say which tokens are annotated: a document with the group
+    counts as fully annotated, one without it as not annotated."""
     group = example.reference.spans.get(key)
     predicted = example.predicted
     tags = np.full(len(predicted), O if group is not None else MISSING, dtype=np.int64)
@@ -79,5 +85,26 @@ def _tag(tags: np.ndarray, mentions: Iterable[Mention]) -> None:
 
 
 def document_name(doc: Doc, index: int) -> str:
-    """How messages name a document: by its id, else by its place in the stream."""
+    """Return the name of a document for messages: its id, or else its index in the stream."""
     return str(doc.user_data.get("id", f"#{index}"))
+
+
+class UnalignedLog:
+    """Logs each gold mention that cannot be aligned once: document, offsets and reason, no text."""
+
+    def __init__(self) -> None:
+        self._logged: set[int] = set()
+
+    def __call__(self, example: Example, index: int, gold: Gold) -> None:
+        """Log the unaligned mentions of an example.
+
+        index: The example's place in the stream, which names a document that has no id.
+        """
+        for start, end, reason in gold.unaligned:
+            key = hash((example.reference.text, start, end))
+            if key not in self._logged:
+                self._logged.add(key)
+                logger.warning(
+                    f"Gold mention left out: document {document_name(example.reference, index)}, "
+                    f"characters {start}:{end}: {reason}. Its tokens are treated as not annotated."
+                )

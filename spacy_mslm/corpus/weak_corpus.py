@@ -1,4 +1,4 @@
-"""Text that nobody has annotated -> sentences with weak labels, of a terminology or a pipeline."""
+"""Unannotated text -> sentences with weak labels, from a terminology or a pipeline."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -16,18 +16,18 @@ Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
 
 
 class WeakCorpus:
-    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities in them.
+    """`spacy_mslm.WeakCorpus.v1`: the sentences of a text that have entities.
 
-    text: files. `.spacy` (or a folder of them): documents with the entities that a pipeline, or
-        anything else, has found in them (`spacy apply` writes such). Others: plain text, a
-        sentence, passage or document a line, or `.jsonl` (`.gz` too). None: there is no text.
-    terms: tables of terms, which are the entities of plain text, see `terminology`. None: they are
-        left to whom the corpus is read for.
-    min_confidence: leave out sentences with an entity of a lower `span._.confidence`, which an
-        `mslm` pipe gives. Entities of other origin have none, and stay.
-    limit: only the first so many documents; 0 for all.
-    seed: shuffle the documents, always in the same order, before the limit; null for file order.
-        They are held in memory, plain text without its analysis.
+    text: Files. `.spacy` files or folders of them hold documents with entities, as `spacy apply`
+        writes them. Other files are plain text with a sentence, passage or document per line, or
+        `.jsonl`; both may be compressed (`.gz`). None for no text.
+    terms: Tables of terms to look up in plain text, see `terminology`. None if the caller of the
+        corpus annotates plain text.
+    min_confidence: Leave out sentences with an entity below this `span._.confidence`, which an
+        `mslm` pipe sets. Entities without a confidence are kept.
+    limit: Maximum number of documents; 0 for all.
+    seed: Seed of a shuffle before the limit is applied; null to keep the order of the files. All
+        documents are held in memory for it.
     """
 
     def __init__(
@@ -45,23 +45,24 @@ class WeakCorpus:
         self.seed = seed
 
     def __bool__(self) -> bool:
-        """Whether there is text."""
+        """Return whether there is text."""
         return bool(self.text)
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the entities of plain text are left to `annotate`."""
+        """Whether there is plain text that `annotate` has to annotate."""
         return bool(self.text.plain) and not self.terms
 
     @property
     def all_need_labels(self) -> bool:
-        """Whether there are no other entities."""
+        """Whether `annotate` has to annotate all of the text."""
         return self.needs_labels and not self.text.annotated
 
     def __call__(self, nlp: Language, annotate: Annotate | None = None) -> Iterator[Example]:
-        """nlp: its tokenizer is used, and its vocabulary takes in the words.
+        """Yield an Example for each sentence that has entities.
 
-        annotate: sets the entities of a stream of documents, where the corpus has none.
+        nlp: Pipeline whose tokenizer and vocabulary are used.
+        annotate: Sets the entities of a stream of Docs; needed if `needs_labels`.
         """
         for sentence in self._sentences(nlp, annotate):
             if sentence.ents and self._trusts(sentence):
@@ -72,7 +73,7 @@ class WeakCorpus:
         return all(value is None or value >= self.min_confidence for value in confidences)
 
     def _sentences(self, nlp: Language, annotate: Annotate | None) -> Iterator[Span]:
-        """With entities, where there are."""
+        """Yield all sentences, with or without entities."""
         if self.text.plain:
             yield from (doc[:] for doc in self._annotated_plain(nlp, annotate))
         docs = (doc for path in self.text.annotated for doc in read_gold(path, nlp.vocab))
@@ -89,8 +90,8 @@ class WeakCorpus:
             return _annotate_terms(docs, Terminology(self.terms, nlp.Defaults.stop_words))
         if annotate is None:
             raise ValueError(
-                "Plain text as a corpus needs to know its entities. Give tables of terms, or "
-                "a .spacy file with entities in it (`python -m spacy apply` writes such)."
+                "A corpus of plain text has no entities. Give tables of terms, or a .spacy file "
+                "with entities, as 'python -m spacy apply' writes it."
             )
         return annotate(docs)
 

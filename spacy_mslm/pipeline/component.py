@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import align_gold, document_name
+from ..corpus.gold import UnalignedLog, align_gold, document_name
 from ..inference.decoding import transition_scores
 from ..inference.predict import predict_entities
 from ..masking.strategies import JointMasking, Masking, NoMasking
@@ -31,7 +31,7 @@ from ..scoring.perplexity import perplexity
 from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
 from ..training.step import NotFiniteLoss, learn
-from ..training.survey import UnalignedLog, check_alignment, count_training_set, weigh_masks
+from ..training.survey import check_alignment, count_training_set, weigh_masks
 from ..types import Gold, Pieces, Prediction, Row
 from ..util.extensions import confidence_of
 from ..util.files import Content, map_file, replace_file

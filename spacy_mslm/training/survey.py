@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from spacy.training import Example
 
-from ..corpus.gold import align_gold, document_name
+from ..corpus.gold import UnalignedLog, align_gold
 from ..inference.decoding import count_transitions
 from ..masking.strategies import Masking
 from ..masking.views import maskable
 from ..masking.weights import MaskWeighting, MaskWeights
 from ..pieces.windows import WindowSettings
 from ..pieces.wordpieces import Wordpieces
-from ..types import BLM, ELM, Gold
+from ..types import BLM, ELM
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -34,27 +34,6 @@ class TrainingSetCounts(NamedTuple):
     unaligned: int
     masks: np.ndarray
     transitions: np.ndarray
-
-
-class UnalignedLog:
-    """Logs each gold mention that cannot be aligned once: document, offsets and reason, no text."""
-
-    def __init__(self) -> None:
-        self._logged: set[int] = set()
-
-    def __call__(self, example: Example, index: int, gold: Gold) -> None:
-        """Log the unaligned mentions of an example.
-
-        index: The example's place in the stream, which names a document that has no id.
-        """
-        for start, end, reason in gold.unaligned:
-            key = hash((example.reference.text, start, end))
-            if key not in self._logged:
-                self._logged.add(key)
-                logger.warning(
-                    f"Gold mention left out: document {document_name(example.reference, index)}, "
-                    f"characters {start}:{end}: {reason}. Its tokens are treated as not annotated."
-                )
 
 
 def count_training_set(

@@ -1,63 +1,56 @@
-"""Mentions of several annotators -> one set of them; and how far the annotators agree."""
+"""Merging of the mentions of several annotators by priority, and statistics of their agreement."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import permutations
-from typing import TypeVar
 
 from spacy.tokens import Doc
 
-from .concepts import Mention
-
-SpanT = TypeVar("SpanT", bound=tuple)
+from ..util.spans import SpanT, drop_overlapping, longest_first
+from .concepts import MentionsBySource, WeakMention
 
 
 class Priority:
-    """`spacy_mslm.Priority.v1`: of mentions that overlap, the one of the annotator that stands
-    first in the config; then the longest; then the first in the text."""
+    """`spacy_mslm.Priority.v1`: of mentions that overlap, keeps that of the annotator that is first
+    in the config; then the longest; then the first in the text."""
 
-    def fit(self, found: Iterable[tuple[Doc, dict[str, list[Mention]]]]) -> bytes:
-        """Nothing is learnt, and no document is read."""
+    def fit(self, found: Iterable[tuple[Doc, MentionsBySource]]) -> bytes:
+        """Return b"". There is nothing to learn, and no document is read."""
         return b""
 
-    def load(self, learnt: bytes) -> None: ...
+    def load(self, state: bytes) -> None: ...
 
-    def __call__(self, doc: Doc, found: dict[str, list[Mention]]) -> list[Mention]:
-        """found: mentions by source, in the order of the config."""
-        taken = bytearray(len(doc))
-        kept = []
-        for mentions in found.values():
-            for mention in sorted(mentions, key=lambda m: (m.start - m.end, m.start)):
-                if not any(taken[mention.start : mention.end]):
-                    taken[mention.start : mention.end] = b"\1" * (mention.end - mention.start)
-                    kept.append(mention)
-        return sorted(kept)
+    def __call__(self, doc: Doc, found: MentionsBySource) -> list[WeakMention]:
+        """Return mentions that do not overlap, in the order of the text."""
+        ordered = (sorted(mentions, key=longest_first) for mentions in found.values())
+        return drop_overlapping(mention for mentions in ordered for mention in mentions)
 
 
-def agreement(found: dict[str, list[Mention]]) -> Counter[str]:
-    """How the mentions of each source look to each other one, as counts that can be added up over
-    documents. A source that has a mention twice, under two concepts, has it once here.
+def agreement(found: MentionsBySource) -> Counter[str]:
+    """Count how the mentions of each annotator relate to those of each other annotator. Counts can
+    be summed over documents.
 
-        agreement/a/b/same          of a's mentions, those that b has, too
-        agreement/a/b/other label   b has only others with the same boundaries
-        agreement/a/b/overlap       b has only others that overlap
-        agreement/a/b/only          b has nothing there
+        agreement/a/b/same          mentions of a that b has, too
+        agreement/a/b/other label   b has the same boundaries with other labels only
+        agreement/a/b/overlap       b has mentions that overlap, with other boundaries only
+        agreement/a/b/only          b has no mention there
         agreement/a/b/conflict/Disease/Symptom
-                                    pairs that overlap, Disease by a and Symptom by b
+                                    pairs that overlap, labelled Disease by a and Symptom by b
 
-    Both a/b and b/a are counted, and the first four add up to the mentions of the first source;
-    conflicts are those of b/a, too, and are counted once, a being before b in the config.
+    Both a/b and b/a are counted, and the first four kinds sum to the mentions of the first
+    annotator. Conflicts are symmetric, and are counted once, with a before b in the config. A
+    mention that an annotator has under two concepts is counted once.
     """
     places = {
         source: {(m.start, m.end, m.label) for m in mentions} for source, mentions in found.items()
     }
-    covers = {source: cover(spans) for source, spans in places.items()}
+    by_token = {source: spans_by_token(spans) for source, spans in places.items()}
     order = {source: number for number, source in enumerate(found)}
     counts: Counter[str] = Counter()
     for source, other in permutations(found, 2):
         for span in places[source]:
             start, end, label = span
-            there = {s for i in range(start, end) for s in covers[other].get(i, ())}
+            there = {s for i in range(start, end) for s in by_token[other].get(i, ())}
             if span in there:
                 kind = "same"
             elif any(s[:2] == span[:2] for s in there):
@@ -72,8 +65,8 @@ def agreement(found: dict[str, list[Mention]]) -> Counter[str]:
     return counts
 
 
-def cover(spans: Iterable[SpanT]) -> dict[int, list[SpanT]]:
-    """Tuples that begin with a start and an end -> those at each token that has some."""
+def spans_by_token(spans: Iterable[SpanT]) -> dict[int, list[SpanT]]:
+    """Map each token to the spans that cover it. Spans are tuples that begin with start and end."""
     found: dict[int, list[SpanT]] = defaultdict(list)
     for span in spans:
         for i in range(span[0], span[1]):

@@ -1,4 +1,4 @@
-"""What a weakly labelled corpus is: figures for programs, and a data card for people."""
+"""Statistics of a weakly labelled corpus, and a data card in Markdown."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -15,9 +15,12 @@ from .shards import SPLITS
 def statistics(
     survey: Survey, rows: Iterable[dict[str, Any]], settings: dict[str, Any], record: dict
 ) -> dict[str, Any]:
-    """Of the rows of all chunks. Those of the splits are what the paper's Table 9 counts.
+    """Return the statistics of a corpus. Those of the splits are as in the paper's Table 9.
 
-    record: the settings, with digests in place of files.
+    survey: Result of the first pass over the notes.
+    rows: Counts and failures of each chunk.
+    settings: The [labelling] block of the config.
+    record: The settings with digests in place of files.
     """
     counts: Counter[str] = Counter()
     failed: list[list[str]] = []
@@ -26,10 +29,10 @@ def statistics(
         counts.update(row["counts"])
         n_failed += len(row["failed"])
         failed += row["failed"][: LISTED - len(failed)]
-    told: dict[str, dict[str, int]] = defaultdict(dict)
+    groups: dict[str, dict[str, int]] = defaultdict(dict)
     for name, n in sorted(counts.items()):
         group, _, rest = name.partition("/")
-        told[group][rest] = n
+        groups[group][rest] = n
     return {
         "spacy_mslm": __version__,
         "seed": settings["seed"],
@@ -41,20 +44,20 @@ def statistics(
             "failed": n_failed,
             "failed_ids": failed,
         },
-        "splits": {split: _split(told[split]) for split in SPLITS},
+        "splits": {split: _split(groups[split]) for split in SPLITS},
         "annotators": {
             source: {
-                "found": told["found"].get(source, 0),
+                "found": groups["found"].get(source, 0),
                 "left_out": {
                     reason.partition("/")[2]: n
-                    for reason, n in told["left out"].items()
+                    for reason, n in groups["left out"].items()
                     if reason.startswith(f"{source}/")
                 },
             }
             for source in settings["annotators"]
         },
-        "agreement": told["agreement"],
-        "context": told["context"],
+        "agreement": groups["agreement"],
+        "context": groups["context"],
         "settings": record,
     }
 
@@ -81,34 +84,30 @@ def _mean(total: int, n: int) -> float | None:
 
 
 def write_card(path: Path, stats: dict[str, Any]) -> None:
-    """No text of a note is in it."""
+    """Write the data card, which holds no text of a note."""
     notes = stats["notes"]
-    labels = sorted({label for split in stats["splits"].values() for label in split["labels"]})
-    figures = ("notes", "sentences", "mentions")
-    means = ("sentence_length", "mentions_per_sentence", "mention_length")
-    table = [
-        ["", *SPLITS],
-        *[[name, *(f"{stats['splits'][s][name]:,}" for s in SPLITS)] for name in figures],
-        *[
-            [label, *(f"{stats['splits'][s]['labels'].get(label, 0):,}" for s in SPLITS)]
-            for label in labels
-        ],
-        *[
-            [name.replace("_", " "), *(_shown(stats["splits"][s][name]) for s in SPLITS)]
-            for name in means
-        ],
-    ]
+    splits = [stats["splits"][split] for split in SPLITS]
+    labels = sorted({label for split in splits for label in split["labels"]})
+    table = [["", *SPLITS]]
+    for name in ("notes", "sentences", "mentions"):
+        table.append([name, *(f"{split[name]:,}" for split in splits)])
+    for label in labels:
+        table.append([label, *(f"{split['labels'].get(label, 0):,}" for split in splits)])
+    for name in ("sentence_length", "mentions_per_sentence", "mention_length"):
+        means = [split[name] for split in splits]
+        shown = ("-" if mean is None else f"{mean:.2f}" for mean in means)
+        table.append([name.replace("_", " "), *shown])
     lines = [
         "# Weakly labelled corpus",
         "",
-        f"Made by spacy-mslm {stats['spacy_mslm']} with the seed {stats['seed']}. The labels are a "
-        "machine's: nobody has looked at them. Splits are by patient.",
+        f"Made by spacy-mslm {stats['spacy_mslm']} with seed {stats['seed']}. The labels were set "
+        "automatically and not reviewed. The splits are by patient.",
         "",
         *markdown.table(table),
         "",
         "## Notes",
         "",
-        f"{notes['records']:,} records, {notes['chosen']:,} of them labelled, of which "
+        f"{notes['records']:,} records, {notes['chosen']:,} selected for labelling, "
         f"{notes['failed']:,} failed.",
         "",
         *[f"- left out, {reason}: {n:,}" for reason, n in notes["left_out"].items()],
@@ -118,17 +117,11 @@ def write_card(path: Path, stats: dict[str, Any]) -> None:
         "## Annotators",
         "",
     ]
-    for source, told in stats["annotators"].items():
-        lines.append(f"- {source}: {told['found']:,} concepts")
-        lines += [f"    - {reason}: {n:,}" for reason, n in told["left_out"].items()]
-    if stats["agreement"]:
-        lines += ["", "## Agreement", ""]
-        lines += [f"- {name.replace('/', ', ')}: {n:,}" for name, n in stats["agreement"].items()]
-    if stats["context"]:
-        lines += ["", "## Context", ""]
-        lines += [f"- {kind}: {n:,}" for kind, n in stats["context"].items()]
+    for source, found in stats["annotators"].items():
+        lines.append(f"- {source}: {found['found']:,} concepts")
+        lines += [f"    - {reason}: {n:,}" for reason, n in found["left_out"].items()]
+    for title, counts in (("Agreement", stats["agreement"]), ("Context", stats["context"])):
+        if counts:
+            lines += ["", f"## {title}", ""]
+            lines += [f"- {name.replace('/', ', ')}: {n:,}" for name, n in counts.items()]
     replace_file(path, ("\n".join(lines) + "\n").encode("utf8"))
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

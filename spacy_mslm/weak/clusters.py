@@ -1,12 +1,13 @@
-"""Semantic types -> the labels of a corpus (Table 12 of the paper). The map is a file:
+"""Mapping of semantic types to the labels of a corpus (Table 12 of the paper). It is read from a
+YAML file:
 
     Disease:
       T047: Disease or Syndrome
     Symptom:
       T184: Sign or Symptom
 
-A type is one of UMLS, or any name that an annotator gives (`sign_symptom`); after the colon stands
-what it is called, by which it is known, too.
+A type is a UMLS type, or any other name that an annotator gives (`sign_symptom`). Types are known
+by their name after the colon, too.
 """
 
 import re
@@ -16,7 +17,7 @@ import srsly
 
 from ..errors import Errors
 
-# The 127 types of UMLS, as ranges of their numbers.
+# Ranges of the numbers of the 127 UMLS types.
 _UMLS = (
     *((1, 2), (4, 5), (7, 8), (10, 26), (28, 34), (37, 75), (77, 83), (85, 104), (109, 109)),
     *((114, 114), (116, 116), (120, 123), (125, 127), (129, 131), (167, 171), (184, 185)),
@@ -26,29 +27,30 @@ UMLS_TYPES = frozenset(f"T{n:03}" for low, high in _UMLS for n in range(low, hig
 
 
 class Clusters:
-    """`spacy_mslm.Clusters.v1`: the label of each semantic type; types that are in no cluster have
-    none.
+    """`spacy_mslm.Clusters.v1`: the label of each semantic type.
 
-    path: the file.
+    path: The YAML file.
     """
 
     def __init__(self, path: str) -> None:
-        self._labels = _read(Path(path))
+        self._labels = _read_clusters(Path(path))
 
     @property
     def labels(self) -> list[str]:
+        """All labels, sorted."""
         return sorted(set(self._labels.values()))
 
     @property
     def types(self) -> frozenset[str]:
-        """All names of types that have a label, in lower case."""
+        """Names of the types that have a label, in lower case."""
         return frozenset(self._labels)
 
     def __call__(self, semantic_type: str) -> str | None:
+        """Return the label of a type; None if it is in no cluster."""
         return self._labels.get(semantic_type.lower())
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_clusters(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise ValueError(Errors.M106.format(path=path))
     text = path.read_text(encoding="utf8")
@@ -64,15 +66,14 @@ def _read(path: Path) -> dict[str, str]:
             line = _line(text, str(type_))
             if re.fullmatch(r"T\d+", str(type_)) and type_ not in UMLS_TYPES:
                 raise ValueError(
-                    f"{path}, line {line}: UMLS has no semantic type {type_}. Nothing was "
-                    "labelled. Correct it; types of another terminology may have any name "
-                    "that is not T and digits."
+                    f"{path}, line {line}: UMLS has no semantic type {type_}. Correct it, or give "
+                    "a type of another terminology a name other than T and digits."
                 )
             for known in {str(type_).lower(), str(name or type_).lower()}:
                 if labels.setdefault(known, str(label)) != label:
                     raise ValueError(
-                        f"{path}, line {line}: the semantic type {type_} is in the cluster "
-                        f"{labels[known]}, too. Give it one of them."
+                        f"{path}, line {line}: the semantic type {type_} is also in the cluster "
+                        f"{labels[known]}. Remove it from one of them."
                     )
     if not labels:
         raise ValueError(Errors.M310.format(path=path))
@@ -80,7 +81,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _line(text: str, type_: str) -> int:
-    """The last line that has a type: the one that is refused."""
+    """Return the last line that has a type, which is the one with the error."""
     lines = text.splitlines()
     return max(
         (n for n, line in enumerate(lines, 1) if re.match(rf"\s*{re.escape(type_)}\s*:", line)),

@@ -1,18 +1,17 @@
-"""What flows through weak supervision: concepts that annotators find, and the mentions that
-clusters make of them."""
+"""Data types of weak supervision, and the interfaces of its registered functions."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from spacy.tokens import Doc
 
 
 class Concept(NamedTuple):
-    """What an annotator has found at characters `start:end` of a document's text.
+    """A concept that an annotator found at characters `start:end` of a text.
 
-    concept: its id in the annotator's terminology; empty if it has none.
-    semantic_type: a UMLS type (`T047`), or whatever name the cluster file knows.
-    score: the annotator's own, 0 to 1.
+    concept: Its id in the annotator's terminology, or "".
+    semantic_type: A UMLS type (`T047`), or any name that the cluster file has.
+    score: The annotator's score, from 0 to 1.
     """
 
     start: int
@@ -22,10 +21,10 @@ class Concept(NamedTuple):
     score: float = 1.0
 
 
-class Mention(NamedTuple):
-    """A concept in tokens `start:end` of a document, under the label of its cluster.
+class WeakMention(NamedTuple):
+    """A concept at tokens `start:end` of a document, with the label of its cluster.
 
-    source: the name of its annotator in the config.
+    source: Name of the annotator in the config.
     """
 
     start: int
@@ -36,28 +35,33 @@ class Mention(NamedTuple):
     score: float
 
 
+# Mentions of a document by annotator, in the order of the config.
+MentionsBySource: TypeAlias = dict[str, list[WeakMention]]
+
+
 class Annotator(Protocol):
-    """Finds concepts. Made anew in every worker process, from the config."""
+    """Finds concepts. Every worker process creates its own from the config."""
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
-        """docs: notes, tokenised, their sentences set.
+        """Yield the concepts of each document, which may overlap, in the order of the documents.
 
-        Yields the concepts of each document, in the order of the documents; they may overlap.
+        docs: Tokenised notes with sentence boundaries.
         """
         ...
 
 
 class Aggregation(Protocol):
-    """Makes one set of mentions of those that several annotators have found."""
+    """Merges the mentions of several annotators."""
 
-    def fit(self, found: Iterable[tuple[Doc, dict[str, list[Mention]]]]) -> bytes:
-        """Learn from a sample of documents, and return what was learnt, for `load`; nothing for
-        what need not learn."""
+    def fit(self, found: Iterable[tuple[Doc, MentionsBySource]]) -> bytes:
+        """Learn from a sample of documents, and return the state for `load`; b"" if there is
+        nothing to learn."""
         ...
 
-    def load(self, learnt: bytes) -> None: ...
+    def load(self, state: bytes) -> None:
+        """Restore the state that `fit` returned."""
+        ...
 
-    def __call__(self, doc: Doc, found: dict[str, list[Mention]]) -> list[Mention]:
-        """found: mentions by source, in the order of the config. Returns mentions that do not
-        overlap, in the order of the text."""
+    def __call__(self, doc: Doc, found: MentionsBySource) -> list[WeakMention]:
+        """Return mentions that do not overlap, in the order of the text."""
         ...

@@ -1,19 +1,18 @@
-"""Mentions that are not findings of the patient: negated, hypothetical, of the family, or part of
-a form that nobody has filled in.
+"""Detection of mentions that are not findings of the patient: negated, hypothetical, of the family,
+or part of a form that is not filled in.
 
-The rules are those of NegEx and ConText: a cue ("denies", "rule out") reaches the mentions behind
+The rules are those of NegEx and ConText: a cue ("denies", "rule out") applies to the mentions after
 it, or before it, in its sentence, up to a word that ends its scope ("but"):
 
     Denies fever, chills or cough, but has a sore throat.
     ------ ~~~~~  ~~~~~~    ~~~~~  ===
 
-Cues are data: `data/context.json`. negspacy has the same rules, and was tried: its time grows with
-the square of a note's length (18 s for 200,000 characters), a cue behind a mention reaches back to
-the sentence's start, and its terms take "rule out" and "versus" for negations.
+The cues are in `data/context.json`. negspacy implements the same rules, but its run time is
+quadratic in the length of a note (18 s for 200,000 characters), the scope of a cue after a mention
+begins at the sentence's start, and its terms treat "rule out" and "versus" as negations.
 
-"Possible" and the like are no context here: ConText tells what is uncertain from what is
-hypothetical, which is a thing that may come, or that is looked for ("if", "monitor for", "rule
-out").
+Uncertain mentions ("possible") have no context here. As in ConText, hypothetical mentions are those
+that may occur later, or that are looked for ("if", "monitor for", "rule out").
 """
 
 import json
@@ -28,27 +27,33 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from .concepts import Mention
+from .concepts import WeakMention
 
-# A mention of several kinds has the label of the first of them that gives one: a form says nothing,
-# what a relative has is not the patient's, and so on.
+# Kinds of context, in the order of precedence: a mention of several kinds gets the label of the
+# first that sets one.
 KINDS = ("template", "family", "hypothetical", "negated")
 KEEP, DROP = "keep", "drop"
 
-# How far a cue reaches back to mentions before it, in characters: what is farther off in a long
-# sentence is seldom meant. And how much of a line is looked at for the marks of forms.
+# Maximum distance of a mention before its cue, in characters: cues rarely apply to mentions farther
+# away.
 REACH = 40
+# Number of characters beside a mention that are searched for boxes and blanks of a form.
 LINE = 120
-# How long a section on the family may be.
+# Maximum length of a section on family history, in characters.
 SECTION = 2000
 
 
 class Context:
-    """`spacy_mslm.Context.v1`: what becomes of mentions in a context, each "keep", "drop", or a
-    label, in which {label} stands for that of the mention ("Negated{label}").
+    """`spacy_mslm.Context.v1`: keeps, drops or relabels mentions by their context.
 
-    A mention of several kinds is dropped if one of them is dropped. Only sentences with mentions
-    are looked at, which takes about 0.1 ms each, whatever is done with them.
+    Each argument is "keep", "drop", or a new label, in which {label} stands for the mention's
+    label ("Negated{label}"). A mention of several kinds is dropped if one of them is "drop". The
+    rules take about 0.1 ms per sentence that has mentions.
+
+    negated: Policy for negated mentions ("no fever").
+    hypothetical: Policy for mentions that may occur, or are looked for ("rule out sepsis").
+    family: Policy for mentions of relatives ("mother had breast cancer").
+    template: Policy for mentions in a form that is not filled in ("[ ] diabetes").
     """
 
     def __init__(
@@ -67,18 +72,19 @@ class Context:
         for kind, policy in given.items():
             if not _is_policy(policy):
                 raise ValueError(
-                    f"The context {kind} is {policy!r}, but must be 'keep', 'drop', or a "
-                    "label, in which {label} stands for the mention's own, such as "
-                    "'Negated{label}'."
+                    f"The context {kind} is {policy!r}, but must be 'keep', 'drop', or a label, in "
+                    "which {label} stands for the mention's label, such as 'Negated{label}'."
                 )
         self._policies = given
         self._rules = _Rules()
 
-    def __call__(self, doc: Doc, mentions: Sequence[Mention]) -> tuple[list[Mention], Counter[str]]:
-        """doc: its sentences are set. It is not changed.
+    def __call__(
+        self, doc: Doc, mentions: Sequence[WeakMention]
+    ) -> tuple[list[WeakMention], Counter[str]]:
+        """Apply the policies to the mentions of a document with sentence boundaries.
 
-        Returns the mentions that are left, with their labels, in the order given; and how many
-        there were of each kind before.
+        Returns the remaining mentions with their labels, in the given order, and the number of
+        mentions of each kind before the policies were applied.
         """
         counts: Counter[str] = Counter()
         left = []
@@ -99,29 +105,33 @@ def _is_policy(policy: str) -> bool:
 
 # ---- sentences ----
 
-# Words as cues have them, and the plus and minus signs of "(-) fever".
+# A word of a cue, or the plus or minus sign of "(-) fever".
 _WORD = re.compile(r"[(\[][-+][)\]]|\w+(?:['/]\w+)*")
-# No scope goes beyond the end of a paragraph, an item of a list, a heading, or a full stop after
-# which the space was forgotten.
+# Breaks end every scope: the end of a paragraph, a list item, a heading, or a full stop without a
+# space after it.
 _HEADING = r"^[ \t]*(?!{relatives})[A-Z][A-Za-z /&,]{{1,40}}:|(?<!\w)[A-Z][A-Z /&]{{2,40}}:"
 _BREAK = r"\n\s*\n|\n\s*(?:[-*•]|\d+[.)])\s|(?<=[a-z]{{3}})\.(?=[A-Za-z]{{2}})|{heading}"
-# Headings that are such wherever in a line they are.
+# Headings that can be anywhere in a line.
 _SECTION = (
     r"(?<!\w)(?i:(?:social|medical|surgical|past) history|review of systems|allergies|medications"
     r"|(?:physical )?exam(?:ination)?|impression|assessment|plan)\s*:"
 )
-# What ends the reach of a cue that is for the next mention only: "pain p.r.n., aspirin daily".
+# Ends the scope of a cue that applies to the next mention only: "pain p.r.n., aspirin daily".
 _CLAUSE = re.compile(r"[,;:\n]")
 _FAMILY = re.compile(r"\b(?:family (?:medical )?(?:history|hx)|fhx?)\s*:", re.IGNORECASE)
 
-# What a cue does: (kind, field of its _Scopes).
+# The roles of a cue: kinds, each with a field of its _Scopes.
 _Roles = list[tuple[str, str]]
 
 
 class _Scopes(NamedTuple):
-    """Of one kind in a sentence, as sorted offsets: the ends of cues for what is behind them, the
-    starts of cues for what is before them, what neither reaches over; and from where to where the
-    cues reach that are for what comes next only."""
+    """The cues of one kind in a sentence, as sorted character offsets.
+
+    before: Ends of cues that apply to mentions after them.
+    after: Starts of cues that apply to mentions before them.
+    stop: Offsets across which no cue applies.
+    next: Ranges in which cues apply that are for the next mention only.
+    """
 
     before: list[int]
     after: list[int]
@@ -129,7 +139,7 @@ class _Scopes(NamedTuple):
     next: list[tuple[int, int]]
 
     def hold(self, start: int, end: int) -> bool:
-        """Whether a cue reaches the characters `start:end`."""
+        """Return whether a cue applies to the characters `start:end`."""
         cue, stop = bisect_right(self.before, start), bisect_right(self.stop, start)
         if cue and (not stop or self.before[cue - 1] > self.stop[stop - 1]):
             return True
@@ -142,7 +152,7 @@ class _Scopes(NamedTuple):
 
 
 class _Rules:
-    """Tells the kinds of mentions."""
+    """Finds the kinds of context of mentions."""
 
     def __init__(self) -> None:
         data = json.loads((files("spacy_mslm") / "data/context.json").read_text("utf8"))
@@ -166,8 +176,8 @@ class _Rules:
         self._break = re.compile(_BREAK.format(heading=heading), re.MULTILINE)
         self._kinds = cued
 
-    def __call__(self, doc: Doc, mentions: Sequence[Mention]) -> Iterator[list[str]]:
-        """The kinds of each mention, in the order of KINDS."""
+    def __call__(self, doc: Doc, mentions: Sequence[WeakMention]) -> Iterator[list[str]]:
+        """Yield the kinds of each mention, in the order of KINDS."""
         if not mentions:
             return
         text = doc.text
@@ -211,7 +221,7 @@ class _Rules:
         return scopes
 
     def _find(self, text: str) -> Iterator[tuple[int, int, _Roles]]:
-        """Cues in their order, none in another: "no increase" has no "no" in it."""
+        """Yield the cues of a text, without overlaps: the cue "no increase" hides the cue "no"."""
         matches = list(_WORD.finditer(text.replace("’", "'")))
         words = [_normal(match[0]) for match in matches]
         i = 0
@@ -226,7 +236,8 @@ class _Rules:
                 i += 1
 
     def _family_sections(self, text: str) -> list[tuple[int, int]]:
-        """From a heading such as "Family history:" to the next one, or the paragraph's end."""
+        """Return the ranges from a heading such as "Family history:" to the next heading, or to the
+        end of the paragraph."""
         sections = []
         for match in _FAMILY.finditer(text):
             limit = min(match.end() + SECTION, len(text))
@@ -236,7 +247,7 @@ class _Rules:
 
 
 def _expand(phrases: Iterable[str], groups: dict[str, list[str]]) -> Iterator[tuple[str, ...]]:
-    """The words of phrases, with each word of a group in place of its name."""
+    """Yield the words of phrases, with the name of a group replaced by each of its words."""
     for phrase in phrases:
         names = re.findall(r"{(\w+)}", phrase)
         for values in product(*(groups[name] for name in names)):
@@ -250,12 +261,12 @@ def _normal(word: str) -> str:
 
 # ---- forms ----
 
-# An empty box, and one with a mark in it.
+# An empty box, and a ticked one.
 _EMPTY, _TICKED = r"(?:\[[ _]*\]|\([ _]*\)|[☐□◻])", r"(?:\[[xX✓✔]\]|\([xX✓✔]\)|[☑☒■])"
 _LAST_BOX = re.compile(rf"({_EMPTY})|{_TICKED}")
-# Behind a mention. "Diabetes: ____", three only at the end of a line: MIMIC-IV has ___ in place of
-# names and dates. "Diabetes: Y/N", "Diabetes (yes / no)", "Diabetes? [ ] yes [ ] no".
-# A blank in a sentence that goes on is a word that nobody understood: "fracture ____ of the hip".
+# After a mention: "Diabetes: ____", "Diabetes: Y/N", "Diabetes (yes / no)", "Diabetes? [ ] yes".
+# Three underscores count at the end of a line only: MIMIC-IV has ___ in place of names and dates.
+# A blank inside a sentence is a word that was not understood: "fracture ____ of the hip".
 _BLANK = re.compile(
     r"\s*(?:[:=?]\s*_+\s*$|[:=?]\s*_{4,}|_{4,}(?!_*\s*(?-i:[a-z]))"
     r"|[:=?]?\s*\(?\b(?:y|yes)\s*/\s*(?:n|no)\b)",
@@ -271,17 +282,18 @@ _ASKED = re.compile(r"\b(?:do|did|have|are|were) you\b", re.IGNORECASE)
 
 
 def _line(text: str, start: int, end: int) -> tuple[str, str]:
-    """What is before and behind a mention in its line, or the nearest part of that."""
+    """Return the text before and after a mention in its line, at most LINE characters of each."""
     before = text[max(0, start - LINE) : start].rpartition("\n")[2]
     after = text[end : end + LINE].partition("\n")[0]
     return before, after
 
 
 def _is_template(before: str, after: str) -> bool:
-    """Whether a mention is of a form: beside an empty box, or before a blank or a choice.
+    """Return whether a mention is in a form that is not filled in: beside an empty box, or before a
+    blank or a choice.
 
-    "[ ] Diabetes  [x] Asthma": the last box before a mention is its own. Only where there is none
-    may the choice behind it be.
+    "[ ] Diabetes  [x] Asthma": the last box before a mention belongs to it. The text after the
+    mention counts only if there is no box before it.
     """
     boxes = list(_LAST_BOX.finditer(before))
     if boxes and not re.search(r"[.;]\s", before[boxes[-1].end() :]):
@@ -292,5 +304,5 @@ def _is_template(before: str, after: str) -> bool:
 
 
 def _is_question(before: str, after: str) -> bool:
-    """Whether a mention is in a question to the patient."""
+    """Return whether a mention is in a question to the patient."""
     return bool(_ASKED.search(before)) and "?" in after

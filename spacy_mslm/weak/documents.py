@@ -1,10 +1,10 @@
-"""Notes -> documents: tokens and sentences, and the marks that de-identification has left.
+"""Tokenisation and sentence boundaries of notes, with regard to marks of de-identification.
 
 MIMIC's notes have such marks in place of names, dates and places:
 
     Seen by Dr. [**Last Name (STitle) 1234**] on [**2101-1-3**] for asthma.
 
-They are no terms, whatever is written in them, and no sentence ends inside of one.
+Their content is never labelled, and no sentence ends inside one.
 """
 
 import re
@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 from ..text.sentences import sentence_starts
 from .notes import Note
 
-# Marks of at most so many characters: one that does not close must not hide the rest of a note.
+# The length of a mark is limited: one that is not closed must not hide the rest of a note.
 _MARK = re.compile(r"\[\*\*.{0,200}?\*\*\]", re.DOTALL)
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 
@@ -27,24 +27,24 @@ Segmenter = Callable[[Doc], np.ndarray]
 
 
 def marks(text: str) -> list[tuple[int, int]]:
-    """Characters `start:end` of the marks of de-identification."""
+    """Return the character ranges of the marks of de-identification."""
     return [match.span() for match in _MARK.finditer(text)]
 
 
 def make_rule_sentences() -> Segmenter:
-    """`spacy_mslm.RuleSentences.v1`: spaCy's sentencizer, with the exceptions of `sentences`."""
+    """Create `spacy_mslm.RuleSentences.v1`, the rules of `text.sentences.sentence_starts`."""
     return sentence_starts
 
 
 def make_pysbd_sentences() -> Segmenter:
-    """`spacy_mslm.PysbdSentences.v1`: pySBD, which scispaCy uses, too: knows more abbreviations,
-    and is slower. It reads a paragraph at a time, so that a long note takes no longer a word."""
+    """Create `spacy_mslm.PysbdSentences.v1`: pySBD, which knows more abbreviations and is slower.
+    It segments each paragraph alone, so its run time is linear in the length of a note."""
     try:
         import pysbd
     except ImportError as err:
         raise ImportError(
-            "Sentences by pySBD need the package pysbd. Install it with 'pip install "
-            '"spacy-mslm[weak]"\', or take spacy_mslm.RuleSentences.v1.'
+            f"Sentences by pySBD need pysbd ({err}). Install it with 'pip install "
+            '"spacy-mslm[weak]"\', or use spacy_mslm.RuleSentences.v1.'
         ) from err
     segmenter = pysbd.Segmenter(language="en", clean=False, char_span=True)
 
@@ -63,7 +63,11 @@ def make_pysbd_sentences() -> Segmenter:
 
 
 class Documents:
-    """Makes documents of notes, always with the same tokenizer and segmenter."""
+    """Converts notes to Docs.
+
+    lang: Language code of the tokenizer.
+    segmenter: Returns the index of the first token of each sentence.
+    """
 
     def __init__(self, lang: str, segmenter: Segmenter) -> None:
         config = {"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
@@ -71,13 +75,13 @@ class Documents:
         self._segmenter = segmenter
 
     def __call__(self, note: Note) -> Doc:
-        """A document whose sentences are set, and whose id is the note's."""
+        """Return a Doc with sentence boundaries and the note's id."""
         doc = self.nlp.tokenizer(note.text)
         doc.user_data["id"] = note.id
         spans = (doc.char_span(*mark, alignment_mode="expand") for mark in marks(note.text))
         hidden = {token.i for span in spans if span is not None for token in span[1:]}
-        # All at once: a token's own setter goes through the whole document each time.
+        # All at once: the setter of a token loops over the whole Doc each time.
         starts = np.full(len(doc), -1, dtype=np.int64)
         starts[[start for start in self._segmenter(doc) if start not in hidden]] = 1
-        # The annotation of `from_array` knows no unsigned integers, which it takes.
+        # `from_array` takes unsigned integers, but its type annotation does not allow them.
         return doc.from_array(["SENT_START"], cast(Any, starts.astype(np.uint64)[:, None]))

@@ -1,14 +1,14 @@
-"""Notes -> a weakly labelled corpus, chunk by chunk, by several processes, in a folder that can be
-continued however a run has ended:
+"""Labelling of a corpus of notes, chunk by chunk, in one or several processes. An interrupted run
+can be continued from its output folder:
 
     corpus/mimic/
-        weak.json             what the corpus is made of: settings, and digests of files
-        train/00000.spacy     the first chunk's notes; dev and test likewise
-        done/00000.json       written last: the chunk is done, and this is what was counted in it
-        stats.json, card.md   written when all chunks are done
+        weak.json             inputs of the corpus: settings, and digests of files
+        train/00000.spacy     the notes of the first chunk; dev and test likewise
+        done/00000.json       counts of the first chunk, written when it is finished
+        stats.json, card.md   written when all chunks are finished
 
-A chunk is the same notes whoever works on it and whenever, so that the corpus does not depend on
-kills, restarts and the number of processes. Nothing is written outside of the folder.
+The notes of a chunk are always the same, so the corpus does not depend on interruptions or on the
+number of processes. Nothing is written outside the folder.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -32,29 +32,33 @@ from ..util.files import replace_file
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
 from .card import statistics, write_card
-from .concepts import Mention
+from .concepts import MentionsBySource
 from .labeller import Failed, Labeller, make_labeller
 from .notes import Note, Notes, Survey
 from .shards import SPLITS, Shard, split_of
 
 REMEDY = "Give another --paths.output, or --force to start over in a folder of weak labels."
 RECORD, DONE, LEARNT = "weak.json", "done", "aggregation.bin"
-# Notes that go through the annotators at once, and those that an aggregation learns from.
+# Notes per call of the annotators, and notes from which an aggregation learns.
 BATCH = 32
 LEARN_FROM = 2000
 PRIVATE = 0o077
 
 
-class Chunk(NamedTuple):
+class NoteChunk(NamedTuple):
+    """Consecutive notes that one process labels and writes."""
+
     number: int
     notes: list[Note]
 
 
 def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bool = False) -> dict:
-    """Label what is not labelled yet, and return the statistics of the corpus.
+    """Label the notes that are not labelled yet, and return the statistics of the corpus.
 
-    settings: the [labelling] block of a config.
-    force: begin anew in a folder that has another corpus in it.
+    settings: The [labelling] block of a config.
+    output: Folder of the corpus.
+    jobs: Number of processes.
+    force: Replace the corpus in the folder if it has other settings or inputs.
     """
     notes: Notes = registry.resolve({"notes": settings["notes"]})["notes"]
     stage = StageFolder(output, RECORD, settings, REMEDY)
@@ -76,7 +80,7 @@ def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bo
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """What is written is the user's only."""
+    """Make files and folders that are created readable by their owner only."""
     mask = os.umask(PRIVATE)
     try:
         yield
@@ -84,10 +88,10 @@ def _private() -> Iterator[None]:
         os.umask(mask)
 
 
-def _is_done(chunk: Chunk, done: set[int], tell: Any) -> bool:
+def _is_done(chunk: NoteChunk, done: set[int], update: Callable[[int], Any]) -> bool:
     if chunk.number not in done:
         return False
-    tell(len(chunk.notes))
+    update(len(chunk.notes))
     return True
 
 
@@ -109,13 +113,13 @@ def _open_folder(stage: StageFolder, force: bool) -> None:
     (output / DONE).mkdir(exist_ok=True)
 
 
-def _chunks(notes: Iterable[Note], size: int) -> Iterator[Chunk]:
+def _chunks(notes: Iterable[Note], size: int) -> Iterator[NoteChunk]:
     for number, batch in enumerate(minibatch(notes, size)):
-        yield Chunk(number, list(batch))
+        yield NoteChunk(number, list(batch))
 
 
 def _learn(settings: dict[str, Any], notes: Notes, survey: Survey, output: Path) -> None:
-    """Let the aggregation learn from a part of the notes, where it does, once."""
+    """Fit the aggregation to the first notes, unless this was done in an earlier run."""
     path = output / DONE / LEARNT
     if path.exists():
         return
@@ -126,8 +130,9 @@ def _learn(settings: dict[str, Any], notes: Notes, survey: Survey, output: Path)
 
 def _found(
     settings: dict[str, Any], notes: Iterable[Note]
-) -> Iterator[tuple[Doc, dict[str, list[Mention]]]]:
-    """A generator: annotators are loaded only for an aggregation that learns."""
+) -> Iterator[tuple[Doc, MentionsBySource]]:
+    """Yield documents and their mentions. As this is a generator, the annotators are only loaded
+    for an aggregation that learns."""
     labeller = make_labeller(settings)
     for batch in minibatch(notes, BATCH):
         docs = [labeller.documents(note) for note in batch]
@@ -139,12 +144,14 @@ def _found(
 # ---- chunks ----
 
 
-def label_chunk(labeller: Labeller, settings: dict[str, Any], output: Path, chunk: Chunk) -> int:
-    """Label the notes of a chunk, write them, then say that it is done; returns how many."""
+def label_chunk(
+    labeller: Labeller, settings: dict[str, Any], output: Path, chunk: NoteChunk
+) -> int:
+    """Label and write the notes of a chunk, and mark it as finished. Returns their number."""
     counts: Counter[str] = Counter()
     failed: list[Failed] = []
     shard = Shard()
-    # The words of the notes do not stay in memory when the chunk is done.
+    # Frees the words of the notes when the chunk is finished.
     with labeller.documents.nlp.memory_zone():
         for batch in minibatch(chunk.notes, BATCH):
             for note, result in zip(batch, labeller(batch), strict=True):
@@ -154,12 +161,12 @@ def label_chunk(labeller: Labeller, settings: dict[str, Any], output: Path, chun
                 split = split_of(note.patient, settings["seed"], settings["dev"], settings["test"])
                 shard.add(result.doc, split)
                 counts.update(result.counts)
-        if len(failed) == len(chunk.notes):  # it is not the notes
+        if len(failed) == len(chunk.notes):  # the fault is not in the notes
             note_id, error = failed[0]
             raise ValueError(
-                f"All {len(failed)} notes of a chunk have failed in an annotator, the note "
-                f"{note_id} with {error}. Try it with one annotator after the other; what was "
-                "labelled before stays."
+                f"An annotator failed on all {len(failed)} notes of a chunk, on the note "
+                f"{note_id} with {error}. Try each annotator alone to find the cause; chunks that "
+                "are finished are kept."
             )
         shard.write(output, chunk.number)
     counts.update(shard.counts)
@@ -176,9 +183,9 @@ def _ready(settings: dict[str, Any], output: Path) -> Labeller:
 
 
 def _run(
-    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
+    settings: dict[str, Any], output: Path, chunks: Iterator[NoteChunk], jobs: int
 ) -> Iterator[int]:
-    """Label chunks; yields the number of notes of each that is done."""
+    """Label chunks, and yield the number of notes of each finished one."""
     if jobs > 1:
         yield from _run_pools(settings, output, chunks, jobs)
         return
@@ -190,12 +197,12 @@ def _run(
 
 # ---- processes ----
 
-_labeller: Labeller  # of a worker process
+_labeller: Labeller  # set in each worker process
 
 
 def _start(settings: dict[str, Any], output: Path) -> None:
     global _labeller
-    # A pool's processes do not notice that theirs was killed, and would wait for ever.
+    # The processes of a pool do not notice that their parent was killed, and would wait forever.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.umask(PRIVATE)
     import torch
@@ -211,35 +218,36 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(settings: dict[str, Any], output: Path, chunk: Chunk) -> int:
+def _work(settings: dict[str, Any], output: Path, chunk: NoteChunk) -> int:
     return label_chunk(_labeller, settings, output, chunk)
 
 
 def _run_pools(
-    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
+    settings: dict[str, Any], output: Path, chunks: Iterator[NoteChunk], jobs: int
 ) -> Iterator[int]:
-    """Where a process dies, of memory perhaps, what was in hand is tried once more."""
+    """Label chunks in processes. If one dies, for example out of memory, the unfinished chunks are
+    tried once more in a new pool."""
     while lost := (yield from _run_pool(settings, output, chunks, jobs)):
         lost = yield from _run_pool(settings, output, iter(lost), jobs)
         if lost:
             numbers = ", ".join(str(chunk.number) for chunk in lost)
             raise ValueError(
-                f"A process was killed twice while it labelled the chunks {numbers}, the first "
-                f"of which begins with the note {lost[0].notes[0].id}. If memory was short, "
-                "give fewer --jobs or a smaller labelling.chunk; then give the command again: "
-                "what is done is not done again."
+                f"A process was killed twice while labelling the chunks {numbers}. The first of "
+                f"them begins with the note {lost[0].notes[0].id}. If memory ran out, use fewer "
+                "--jobs or a smaller labelling.chunk. Then run the command again: finished chunks "
+                "are skipped."
             )
 
 
 def _run_pool(
-    settings: dict[str, Any], output: Path, chunks: Iterator[Chunk], jobs: int
-) -> Generator[int, None, list[Chunk]]:
-    """Until the chunks are done, or a process has died: then those in hand are returned."""
-    working: dict[Future, Chunk] = {}
-    context = get_context("spawn")  # forked processes would wait for torch's threads
+    settings: dict[str, Any], output: Path, chunks: Iterator[NoteChunk], jobs: int
+) -> Generator[int, None, list[NoteChunk]]:
+    """Label chunks in a pool of processes. If a process dies, returns the unfinished chunks."""
+    working: dict[Future, NoteChunk] = {}
+    context = get_context("spawn")  # a forked process can hang in torch's threads
     with ProcessPoolExecutor(jobs, context, _start, (settings, output)) as pool:
         while True:
-            # No more in hand than the processes need: notes are read as they are taken.
+            # Submit only as many as the processes need: notes are read when submitted.
             for chunk in islice(chunks, 2 * jobs - len(working)):
                 working[pool.submit(_work, settings, output, chunk)] = chunk
             if not working:

@@ -1,5 +1,5 @@
-"""A generative model of annotators: skweak's HMM, which learns from their agreement alone how far
-each can be believed, and gives the most likely labels."""
+"""Merging of the mentions of several annotators by skweak's hidden Markov model, which estimates
+the reliability of each annotator from their agreement."""
 
 import contextlib
 import io
@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.tokens import Doc
 
-from .aggregation import Priority, cover
-from .concepts import Mention
+from .aggregation import Priority, spans_by_token
+from .concepts import MentionsBySource, WeakMention
 
 if TYPE_CHECKING:
     from skweak.generative import HMM
-
-Found = dict[str, list[Mention]]
 
 _PRIORITY = Priority()
 
 
 class LabelModel:
-    """`spacy_mslm.LabelModel.v1`: labels by a hidden Markov model, whose states are the true tags
-    of the tokens, and whose observations are what each annotator says of them.
+    """`spacy_mslm.LabelModel.v1`: labels by a hidden Markov model. Its states are the true tags of
+    the tokens, its observations the tags of each annotator.
 
-    An annotator that finds nothing at a token says that nothing is there. A label that the sample
-    has not shown is not voted on: such mentions are kept where nothing else is.
+    An annotator that finds nothing at a token votes for "outside". Mentions with a label that did
+    not occur in the sample are not voted on, and are kept where they overlap no other mention.
     """
 
     def __init__(self) -> None:
@@ -35,76 +33,76 @@ class LabelModel:
         self._sources: list[str] = []
         self._model: HMM | None = None
 
-    def fit(self, found: Iterable[tuple[Doc, Found]]) -> bytes:
-        """Learn from documents, of which only the tags are held in memory."""
+    def fit(self, found: Iterable[tuple[Doc, MentionsBySource]]) -> bytes:
+        """Fit the model to documents, and return its parameters. Only tags are held in memory."""
         import_skweak()
         sample = [(len(doc), _one_each(doc, mentions)) for doc, mentions in found]
-        told = [(n, mentions) for n, mentions in sample if any(mentions.values())]
-        if not told:
+        used = [(n, mentions) for n, mentions in sample if any(mentions.values())]
+        if not used:
             raise ValueError(
-                f"The label model has nothing to learn from: in the {len(sample)} documents of "
-                "the sample nothing was found. Check the annotators and the clusters, or give "
-                "more notes."
+                f"The label model has nothing to learn from: no annotator found a mention in the "
+                f"{len(sample)} documents of the sample. Check the annotators and the clusters, or "
+                "give more notes."
             )
-        self._labels = sorted({m.label for _, by in told for ms in by.values() for m in ms})
-        self._sources = list(dict.fromkeys(source for _, by in told for source in by))
+        self._labels = sorted({m.label for _, by in used for ms in by.values() for m in ms})
+        self._sources = list(dict.fromkeys(source for _, by in used for source in by))
         import pandas
 
         model = self._make()
         tables = [
             pandas.DataFrame({name: self._tags(by.get(name, []), n) for name in self._sources})
-            for n, by in told
+            for n, by in used
         ]
-        # It prints its progress.
+        # skweak prints its progress.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             model._fit(tables)
         self._model = model
-        learnt = {
+        state = {
             "labels": self._labels,
             "sources": self._sources,
             "start": model.hmm.startprob_.tolist(),
             "transitions": model.hmm.transmat_.tolist(),
             "emissions": [model.emit_probs[source].tolist() for source in self._sources],
         }
-        # Not pickled, as skweak would: what is read back may run no code.
-        return json.dumps(learnt).encode("utf8")
+        # JSON instead of skweak's pickle, as loading a pickle can run code.
+        return json.dumps(state).encode("utf8")
 
-    def load(self, learnt: bytes) -> None:
-        """learnt: what `fit` has returned."""
+    def load(self, state: bytes) -> None:
+        """Restore the parameters that `fit` returned."""
         try:
-            data = json.loads(learnt)
+            data = json.loads(state)
             self._labels, self._sources = list(data["labels"]), list(data["sources"])
             size = 1 + 2 * len(self._labels)
             start = _array(data["start"], size)
             transitions = _array(data["transitions"], size, size)
             emissions = _array(data["emissions"], len(self._sources), size, size)
         except (ValueError, KeyError, TypeError) as err:
-            # Only its name: the message may have the data in it.
+            # The type only: the message may hold the data.
             raise ValueError(
-                f"What the label model has learnt cannot be read ({type(err).__name__}). "
-                "Delete the file, so that it is learnt again."
+                f"The parameters of the label model cannot be read ({type(err).__name__}). Delete "
+                "the file, so that the model is fitted again."
             ) from None
         import_skweak()
         model = self._make()
         model.hmm.startprob_, model.hmm.transmat_ = start, transitions
         model.emit_probs = dict(zip(self._sources, emissions, strict=True))
-        # Only its keys are looked at, for the sources that the model knows.
+        # skweak only reads the keys, to know the sources.
         model.emit_counts = model.emit_probs
         self._model = model
 
-    def __call__(self, doc: Doc, found: Found) -> list[Mention]:
-        """Each mention has the concept and the source of the annotator's mention, of the same
-        label, that is most like it; its score is the model's probability of the least likely of
-        its tokens."""
+    def __call__(self, doc: Doc, found: MentionsBySource) -> list[WeakMention]:
+        """Return mentions that do not overlap, in the order of the text. Each has the concept and
+        the source of the most similar annotator mention with the same label. Its score is the
+        model's lowest probability among its tokens."""
         if self._model is None:
             raise ValueError(
-                "The label model has learnt nothing yet. Call fit, or load what was learnt before."
+                "The label model is not fitted yet. Call fit, or load the state that fit returned."
             )
         unknown = sorted(found.keys() - set(self._sources))
         if unknown:
             raise ValueError(
-                f"The label model has not learnt what {', '.join(unknown)} find. Let it learn "
-                "again, of all the annotators of the config."
+                f"The label model was fitted without {', '.join(unknown)}. Fit it again with all "
+                "annotators of the config."
             )
         given = _one_each(doc, found)
         if not any(given.values()):
@@ -116,9 +114,9 @@ class LabelModel:
         }
         probabilities = self._model.get_posteriors(one_hots)
         candidates = [mention for mentions in given.values() for mention in mentions]
-        near = cover(candidates)
+        near = spans_by_token(candidates)
         voted = [
-            _like(near, start, end, self._labels[label], score)
+            _with_concept(near, start, end, self._labels[label], score)
             for start, end, label, score in _decode(probabilities)
         ]
         unseen = [mention for mention in candidates if mention.label not in self._labels]
@@ -127,12 +125,12 @@ class LabelModel:
     def _make(self) -> "HMM":
         from skweak.generative import HMM
 
-        # Sources are weighed down for redundancy by the likeness of their names, which are the
-        # user's: not done.
+        # No redundancy weights: skweak computes them from the similarity of the annotators' names,
+        # which the user chose.
         return HMM("label_model", list(self._labels), redundancy_factor=0.0)
 
-    def _tags(self, mentions: list[Mention], n: int) -> np.ndarray:
-        """(n,) 0 outside, 1 + 2 * label where a mention begins, 2 + 2 * label inside."""
+    def _tags(self, mentions: list[WeakMention], n: int) -> np.ndarray:
+        """Return tags (n,): 0 outside, 1 + 2 * label at a mention's start, 2 + 2 * label inside."""
         tags = np.zeros(n, dtype=np.int64)
         for mention in mentions:
             if mention.label in self._labels:
@@ -143,25 +141,26 @@ class LabelModel:
 
 
 def import_skweak() -> None:
-    """Import it, or say how to install it."""
+    """Import skweak. Raises an ImportError that says how to install it."""
     try:
-        # It silences warnings, for everybody, when it is imported.
+        # Its import changes the warning filters of the whole process.
         with warnings.catch_warnings():
             import skweak.generative  # noqa: F401
     except ImportError as err:
         raise ImportError(
             f"The label model needs skweak ({err}). Install it with 'pip install "
-            '"spacy-mslm[skweak]"\', or aggregate by spacy_mslm.Priority.v1.'
+            '"spacy-mslm[skweak]"\', or use spacy_mslm.Priority.v1.'
         ) from err
 
 
-def _one_each(doc: Doc, found: Found) -> Found:
-    """What each source says of a token is one thing: the longest of its mentions there."""
+def _one_each(doc: Doc, found: MentionsBySource) -> MentionsBySource:
+    """Keep the longest of the overlapping mentions of each source, so that it has one tag per
+    token."""
     return {source: _PRIORITY(doc, {source: mentions}) for source, mentions in found.items()}
 
 
 def _decode(probabilities: np.ndarray) -> list[tuple[int, int, int, float]]:
-    """(tokens, tags) probabilities -> start, end, label and score of the mentions."""
+    """Decode probabilities (tokens, tags) to the start, end, label and score of each mention."""
     spans: list[tuple[int, int, int, float]] = []
     tags, best = probabilities.argmax(axis=1), probabilities.max(axis=1)
     for i in tags.nonzero()[0].tolist():
@@ -175,19 +174,19 @@ def _decode(probabilities: np.ndarray) -> list[tuple[int, int, int, float]]:
     return spans
 
 
-def _like(
-    near: dict[int, list[Mention]], start: int, end: int, label: str, score: float
-) -> Mention:
-    """A mention with what the most like one of those `near` has besides. There is one: the model
-    gives no tag that no source has."""
+def _with_concept(
+    near: dict[int, list[WeakMention]], start: int, end: int, label: str, score: float
+) -> WeakMention:
+    """Create a mention with the concept and the source of the most similar one in `near`. There is
+    one, as the model only gives tags that a source has."""
 
-    def likeness(mention: Mention) -> tuple[float, float]:
+    def similarity(mention: WeakMention) -> tuple[float, float]:
         common = min(end, mention.end) - max(start, mention.start)
         return common / (max(end, mention.end) - min(start, mention.start)), mention.score
 
     candidates = [m for i in range(start, end) for m in near.get(i, ()) if m.label == label]
-    best = max(candidates, key=likeness)
-    return Mention(start, end, label, best.concept, best.source, score)
+    best = max(candidates, key=similarity)
+    return WeakMention(start, end, label, best.concept, best.source, score)
 
 
 def _array(values: Any, *shape: int) -> np.ndarray:

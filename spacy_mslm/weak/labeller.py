@@ -1,4 +1,4 @@
-"""Documents -> weak labels: annotators, clusters, aggregation, context, one after another."""
+"""Labelling of notes: annotators, clusters, aggregation and context, one after another."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -10,23 +10,21 @@ from spacy.util import registry
 
 from .aggregation import agreement
 from .clusters import Clusters
-from .concepts import Aggregation, Annotator, Concept, Mention
+from .concepts import Aggregation, Annotator, Concept, MentionsBySource, WeakMention
 from .context import Context
 from .documents import Documents, marks
 from .notes import Note
 
-Found = dict[str, list[Mention]]
-
 
 class Labelled(NamedTuple):
-    """A document with its weak labels as entities, and what happened on the way to them."""
+    """A document with its weak labels as entities, and counts for the statistics."""
 
     doc: Doc
     counts: Counter[str]
 
 
 class Failed(NamedTuple):
-    """A note that an annotator could not read."""
+    """The id of a note on which an annotator failed, and the name of the exception."""
 
     note: str
     error: str
@@ -35,7 +33,7 @@ class Failed(NamedTuple):
 class Labeller:
     """Finds and labels the mentions of notes.
 
-    annotators: by their names, the one to be believed most first.
+    annotators: By name, in the order of priority.
     """
 
     def __init__(
@@ -53,7 +51,7 @@ class Labeller:
         self.context = context
 
     def __call__(self, notes: Sequence[Note]) -> Iterator[Labelled | Failed]:
-        """In the order of the notes."""
+        """Yield the result of each note, in the order of the notes."""
         docs = [self.documents(note) for note in notes]
         for doc, found in self.find(docs):
             if isinstance(found, str):
@@ -64,12 +62,15 @@ class Labeller:
             labels = self.aggregation(doc, mentions)
             kept, contexts = self.context(doc, labels)
             counts.update({f"context/{kind}": n for kind, n in contexts.items()})
-            set_mentions(doc, kept)
+            ents = [Span(doc, m.start, m.end, label=m.label, kb_id=m.concept) for m in kept]
+            doc.set_ents(ents, default="outside")
             yield Labelled(doc, counts)
 
-    def find(self, docs: Sequence[Doc]) -> Iterator[tuple[Doc, tuple[Found, Counter[str]] | str]]:
-        """What each annotator has found in each document; or the name of the error that one has
-        raised there. The documents beside it are not lost."""
+    def find(
+        self, docs: Sequence[Doc]
+    ) -> Iterator[tuple[Doc, tuple[MentionsBySource, Counter[str]] | str]]:
+        """Yield each document with the mentions by annotator and counts; or with the name of the
+        exception that an annotator raised. A failure does not affect other documents."""
         try:
             results = self._find(docs)
         except Exception as err:
@@ -81,8 +82,8 @@ class Labeller:
             return
         yield from zip(docs, results, strict=True)
 
-    def _find(self, docs: Sequence[Doc]) -> list[tuple[Found, Counter[str]]]:
-        results: list[tuple[Found, Counter[str]]] = [({}, Counter()) for _ in docs]
+    def _find(self, docs: Sequence[Doc]) -> list[tuple[MentionsBySource, Counter[str]]]:
+        results: list[tuple[MentionsBySource, Counter[str]]] = [({}, Counter()) for _ in docs]
         for source, annotator in self.annotators.items():
             found = annotator(docs)
             for doc, (mentions, counts), concepts in zip(docs, results, found, strict=True):
@@ -91,8 +92,9 @@ class Labeller:
 
     def _mentions(
         self, doc: Doc, source: str, concepts: Iterable[Concept], counts: Counter[str]
-    ) -> Iterator[Mention]:
-        """Concepts of a cluster, in tokens; never inside of a mark of de-identification."""
+    ) -> Iterator[WeakMention]:
+        """Convert concepts to mentions. Those that are in no cluster, that do not fit the tokens,
+        or that are in a mark of de-identification are left out and counted."""
         hidden = marks(doc.text)
         ends = [end for _, end in hidden]
         for concept in concepts:
@@ -107,23 +109,18 @@ class Labeller:
                 counts[f"left out/{source}/in a mark of de-identification"] += 1
             else:
                 id_ = concept.concept
-                yield Mention(span.start, span.end, label, id_, source, concept.score)
+                yield WeakMention(span.start, span.end, label, id_, source, concept.score)
 
 
 def _is_hidden(concept: Concept, hidden: list[tuple[int, int]], ends: list[int]) -> bool:
-    """Whether a part of a concept is in the first mark that ends behind its start: a note may have
-    thousands of both."""
+    """Return whether a concept overlaps a mark. A note may have thousands of both, so only the
+    first mark that ends after the concept's start is compared."""
     first = bisect_right(ends, concept.start)
     return first < len(hidden) and hidden[first][0] < concept.end
 
 
-def set_mentions(doc: Doc, mentions: Iterable[Mention]) -> None:
-    spans = [Span(doc, m.start, m.end, label=m.label, kb_id=m.concept) for m in mentions]
-    doc.set_ents(spans, default="outside")
-
-
 def make_labeller(settings: dict[str, Any]) -> Labeller:
-    """From the [labelling] block of a config. Loads all that the annotators need."""
+    """Create a labeller from the [labelling] block of a config, with all its resources loaded."""
     parts = ("sentences", "clusters", "annotators", "aggregation", "context")
     resolved = registry.resolve({part: settings[part] for part in parts})
     return Labeller(

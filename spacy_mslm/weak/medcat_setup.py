@@ -1,4 +1,4 @@
-"""An environment for MedCAT, of its own: it needs another numpy than scispaCy."""
+"""Installation of MedCAT in a separate environment, as it needs another numpy than scispaCy."""
 
 import json
 import os
@@ -12,22 +12,26 @@ from pathlib import Path
 from ..util.files import replace_file
 
 MEDCAT_VERSION = "2.9.0"
-# MedCAT would ask PyPI for news whenever it is imported.
+# Keeps MedCAT from asking PyPI for new versions when it is imported.
 OFFLINE = {"MEDCAT_DISABLE_VERSION_CHECK": "true"}
 
-# An environment cannot be moved once it is there, so it is made in place. What its folder holds is
-# trusted only when this file, which is there from the start, says so.
+# An environment cannot be moved, so it is made in place. This file marks the folder as ours from
+# the start, and records the installation when it is finished.
 MARKER = "medcat-setup.json"
 
 
 def setup_medcat(
     folder: Path, version: str = MEDCAT_VERSION, extras: Sequence[str] = ("spacy",)
 ) -> Path:
-    """Make a virtual environment with MedCAT in it, from PyPI. One that is there stays; one that
-    was not finished, or has another version, is made anew. Returns the folder.
+    """Make a virtual environment and install MedCAT from PyPI. Skipped when up to date; an
+    unfinished environment, or one with another version, is replaced.
 
-    extras: of MedCAT. Model packs have a tokenizer of spaCy's, as a rule; `meta-cat` and others,
-        which bring torch along, are for what the annotator does not use.
+    folder: Folder of the environment.
+    version: MedCAT version.
+    extras: Extras of MedCAT. Most model packs need `spacy` for their tokenizer. Others, such as
+        `meta-cat`, install torch for features that the annotator does not use.
+
+    Returns the absolute path of the folder.
     """
     folder = folder.absolute()
     done = {"medcat": version, "extras": sorted(extras)}
@@ -41,28 +45,28 @@ def setup_medcat(
         _run([python, "-m", "pip", "install", "--quiet", f"medcat{names}=={version}"])
         _run([python, "-I", "-c", "import medcat.cat"])
     except (OSError, subprocess.CalledProcessError) as err:
-        message = (
-            f"MedCAT {version} cannot be installed in {folder} ({_reason(err)}). Check that "
-            "PyPI can be reached, and start medcat-setup again."
-        )
-        raise RuntimeError(message) from err
+        raise RuntimeError(
+            f"MedCAT {version} could not be installed in {folder} ({_reason(err)}). Check that "
+            "PyPI can be reached, and run medcat-setup again."
+        ) from err
     replace_file(folder / MARKER, json.dumps(done).encode())
     return folder
 
 
 def is_ready(folder: Path) -> bool:
-    """Whether a set-up of this folder was finished."""
+    """Return whether a folder has a finished installation."""
     return bool(_read_marker(folder)) and environment_python(folder).exists()
 
 
 def environment_python(folder: Path) -> Path:
+    """Return the path of an environment's interpreter."""
     if sys.platform == "win32":
         return folder / "Scripts" / "python.exe"
     return folder / "bin" / "python"
 
 
 def _read_marker(folder: Path) -> object:
-    """What was installed; nothing while it is not finished."""
+    """Return what is installed; None if the installation is not finished."""
     try:
         return json.loads((folder / MARKER).read_bytes())
     except (OSError, ValueError):
@@ -70,15 +74,15 @@ def _read_marker(folder: Path) -> object:
 
 
 def _clear(folder: Path) -> None:
-    """Begin anew. Only what was made here is ever deleted."""
+    """Empty the folder. Raises a ValueError if medcat-setup did not make it."""
     if folder.is_dir():
         is_ours = (folder / MARKER).exists() or not any(folder.iterdir())
     else:
         is_ours = not folder.exists()
     if not is_ours:
         raise ValueError(
-            f"{folder} is there already, and was not made by medcat-setup. It stays as it is: "
-            "give another folder."
+            f"{folder} exists, and was not made by medcat-setup. It was not changed: give another "
+            "folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / MARKER, json.dumps(None).encode())
@@ -103,7 +107,7 @@ def _run(command: list[str]) -> None:
 
 
 def _reason(err: Exception) -> str:
-    """The last that a command has said, else the error itself."""
+    """Return the last error line of a command's output, or else the exception's message."""
     output = getattr(err, "stderr", None) or ""
     errors = [line for line in output.splitlines() if line.lower().startswith("error")]
     lines = errors or [line for line in output.splitlines() if line.strip()]

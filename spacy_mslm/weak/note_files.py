@@ -1,24 +1,22 @@
-"""Files of clinical notes -> records, one at a time, however large the file.
+"""Reading of clinical notes from files. Records are streamed, so files may be large.
 
-    csv      MIMIC-III's NOTEEVENTS.csv, MIMIC-IV's discharge.csv, and tables like them
-    jsonl    a JSON object a line, with `text`
+    csv      MIMIC-III's NOTEEVENTS.csv, MIMIC-IV's discharge.csv, and similar tables
+    jsonl    one JSON object per line, with `text`
     parquet  a table with the same columns (needs pyarrow)
     text     a folder of .txt files
 
-A table has a column `text`; `row_id`, `note_id` or `id` names a note, `subject_id` or `patient` its
-patient, `category` or `note_type` its kind, and `iserror` is 1 where it was entered by mistake (all
-in any case). Compressed files (.gz) are read as they are.
+A table has the column `text`, and may have `row_id`, `note_id` or `id` for the note, `subject_id`
+or `patient` for its patient, `category` or `note_type` for its kind, and `iserror`, which is 1 if
+it was entered by mistake. Case is ignored. Files may be compressed (.gz).
 
-A file that is damaged as such (a quote that does not close, a missing column, a truncated archive)
-is an error, which names the line: what follows it cannot be trusted. A record that is damaged by
-itself is marked as such, and its neighbours are kept.
+A damaged file (a quote that is not closed, a missing column, a truncated archive) is an error that
+names the line, as the rest of the file cannot be trusted. A record whose text is not valid Unicode
+is marked as damaged, and the records after it are read.
 """
 
 import csv
 import gzip
 import io
-import json
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -26,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import Errors
-from ..util.lines import read_lines
+from ..util.lines import LONE_SURROGATE, read_json_lines
 
-# What a column may be called, in lower case.
+# Names of the columns of a record, in lower case.
 COLUMNS = {
     "id": ("row_id", "note_id", "id"),
     "patient": ("subject_id", "patient", "patient_id"),
@@ -36,15 +34,10 @@ COLUMNS = {
     "error": ("iserror",),
     "text": ("text",),
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Record(NamedTuple):
-    """A note as its file has it.
-
-    patient: empty where the file does not tell.
-    damaged: its text is not valid Unicode.
-    """
+    """A note of a file. `patient` and `category` are "" if the file does not have them."""
 
     id: str
     patient: str
@@ -54,30 +47,33 @@ class Record(NamedTuple):
 
     @property
     def damaged(self) -> bool:
-        return _SURROGATE.search(self.text) is not None
+        """Whether the text is not valid Unicode."""
+        return LONE_SURROGATE.search(self.text) is not None
 
 
 def read_notes(path: Path, format: str = "auto") -> Iterator[Record]:
-    """The records of a file, or of a folder of .txt files, in their order."""
+    """Yield the records of a file, or of a folder of .txt files.
+
+    format: auto (by the file's name), csv, jsonl, parquet or text.
+    """
     if not path.exists():
         raise ValueError(Errors.M106.format(path=path))
-    found = format_of(path) if format == "auto" else format
+    found = _format_of(path) if format == "auto" else format
     if found not in READERS:
         known = ", ".join(["auto", *READERS])
         raise ValueError(Errors.M101.format(what="format of notes", got=found, expected=known))
     return READERS[found](path)
 
 
-def format_of(path: Path) -> str:
-    """By the name of a file; a folder is one of .txt files."""
+def _format_of(path: Path) -> str:
     if path.is_dir():
         return "text"
     suffix = Path(path.name.removesuffix(".gz")).suffix
     return {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}.get(suffix, suffix)
 
 
-def read_csv(path: Path) -> Iterator[Record]:
-    csv.field_size_limit(sys.maxsize)  # a note may be longer than csv's 131,072 characters
+def _read_csv(path: Path) -> Iterator[Record]:
+    csv.field_size_limit(sys.maxsize)  # the default is 131,072 characters
     start = 1  # the line on which the record begins
     with _open(path) as file:
         reader = csv.reader(file, strict=True)
@@ -90,50 +86,45 @@ def read_csv(path: Path) -> Iterator[Record]:
                     raise ValueError(
                         f"{path}: the record that begins on line {start} has {len(row)} "
                         f"columns, but the header has {len(header)}. Nothing was labelled. "
-                        "Mend the record, or remove it."
+                        "Correct the record, or remove it."
                     )
                 values = {name: row[at] for name, at in columns.items()}
                 yield _record(values, f"{path.name}:{start}")
                 start = reader.line_num + 1
         except csv.Error:
             raise ValueError(
-                f"{path}: a quote is broken in the record that begins on line {start} "
-                f"(noticed on line {reader.line_num}): where the records after it begin "
-                "cannot be told, so nothing was labelled. Inside of a quoted field a "
-                "quote is written twice. Mend the record, or remove it."
+                f"{path}: a quote is not closed or not doubled in the record that begins on line "
+                f"{start} (detected on line {reader.line_num}), so the records after it cannot be "
+                "read. Nothing was labelled. A quote inside a quoted field is written twice. "
+                "Correct the record, or remove it."
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise ValueError(Errors.M152.format(path=path, line=reader.line_num + 1)) from None
 
 
 def _open(path: Path) -> IO[str]:
-    """Bytes that are not valid UTF-8 become lone surrogates, by which the record is known."""
+    """Open a file for reading. Bytes that are not valid UTF-8 become lone surrogates, by which a
+    damaged record is recognised."""
     file: Any = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
     return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def read_jsonl(path: Path) -> Iterator[Record]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except ValueError:
-            values = None
-        if not isinstance(values, dict) or not isinstance(values.get("text"), str):
+def _read_jsonl(path: Path) -> Iterator[Record]:
+    for number, record in read_json_lines(path):
+        if record is None or not isinstance(record.get("text"), str):
             raise ValueError(Errors.M153.format(path=path, line=number))
-        names = {name.lower(): value for name, value in values.items()}
-        columns = _columns(list(names), path)
-        told = list(names.values())
-        yield _record({name: told[at] for name, at in columns.items()}, f"{path.name}:{number}")
+        fields = {name.lower(): value for name, value in record.items()}
+        values = list(fields.values())
+        columns = _columns(list(fields), path)
+        yield _record({name: values[at] for name, at in columns.items()}, f"{path.name}:{number}")
 
 
-def read_parquet(path: Path) -> Iterator[Record]:
+def _read_parquet(path: Path) -> Iterator[Record]:
     try:
         from pyarrow import ArrowInvalid, parquet
     except ImportError as err:
         raise ImportError(
-            f"{path} needs pyarrow to be read. Install it with 'pip install "
+            f"Reading {path} needs pyarrow ({err}). Install it with 'pip install "
             '"spacy-mslm[parquet]"\'.'
         ) from err
     try:
@@ -147,11 +138,11 @@ def read_parquet(path: Path) -> Iterator[Record]:
                     values = {name: row[column] for name, column in names.items()}
                     yield _record(values, f"{path.name}:{number}")
     except (ArrowInvalid, OSError):
-        raise ValueError(f"{path} is damaged, or no Parquet file. Write it again.") from None
+        raise ValueError(f"{path} is damaged, or not a Parquet file. Write it again.") from None
 
 
-def read_folder(path: Path) -> Iterator[Record]:
-    """A note a file; the name of its folder is its category."""
+def _read_folder(path: Path) -> Iterator[Record]:
+    """Yield one record per file. The category is the name of its subfolder."""
     for file in sorted(path.rglob("*.txt")):
         text = file.read_bytes().decode("utf-8-sig", errors="surrogateescape")
         name = file.relative_to(path).as_posix()
@@ -160,15 +151,15 @@ def read_folder(path: Path) -> Iterator[Record]:
 
 
 READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
-    "csv": read_csv,
-    "jsonl": read_jsonl,
-    "parquet": read_parquet,
-    "text": read_folder,
+    "csv": _read_csv,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+    "text": _read_folder,
 }
 
 
 def _columns(header: Sequence[str], path: Path) -> dict[str, int]:
-    """Where the columns are that a record is made of; the text must be."""
+    """Return the index of each known column in a header. Raises a ValueError without `text`."""
     found = {
         name: next(header.index(known) for known in names if known in header)
         for name, names in COLUMNS.items()
@@ -183,12 +174,12 @@ def _columns(header: Sequence[str], path: Path) -> dict[str, int]:
 
 
 def _record(values: dict[str, Any], place: str) -> Record:
-    """place: the id of a note that has none."""
-    told = {name: "" if value is None else str(value).strip() for name, value in values.items()}
+    """Create a record. `place` becomes the id of a note without one."""
+    stripped = {name: "" if value is None else str(value).strip() for name, value in values.items()}
     return Record(
-        id=told.get("id") or place,
-        patient=told.get("patient", ""),
-        category=told.get("category", ""),
-        is_error=told.get("error", "") in ("1", "1.0"),
+        id=stripped.get("id") or place,
+        patient=stripped.get("patient", ""),
+        category=stripped.get("category", ""),
+        is_error=stripped.get("error", "") in ("1", "1.0"),
         text="" if values["text"] is None else str(values["text"]),
     )

@@ -1,4 +1,4 @@
-"""The notes that are to be labelled: which of a file's records they are, and their texts."""
+"""Selection of the notes to label from files of notes."""
 
 import random
 from collections import Counter
@@ -10,26 +10,30 @@ from ..text.plain_texts import as_paths
 from ..util.progress import progress_bar
 from .note_files import Record, read_notes
 
-# A note with more is none: our tokenizer's own limit, too.
+# Longer records are not notes. Also the limit of `spacy_mslm.Tokenizer.v1`.
 MAX_CHARS = 10_000_000
-# So many ids of records that cannot be used are told.
+# Number of ids that are reported for each reason to leave out a record.
 LISTED = 20
+# Reasons to leave out a record that the user chose; others are faults of the file.
+_CHOSEN = ("marked as an error", "of another category")
 
 
 class Note(NamedTuple):
+    """A note to label. Splits are made by `patient`."""
+
     id: str
     patient: str
     text: str
 
 
 class Survey(NamedTuple):
-    """What a first reading of the files has found.
+    """The result of a first pass over the files.
 
-    records: how many there are.
-    left_out: how many of them, by reason.
-    unusable: ids of records that are damaged, empty or too long, the first ones of each reason.
-    chosen: how many notes are to be labelled; numbers: which of the usable records, in order, if
-        they are a sample; None: all.
+    records: Number of records.
+    left_out: Number of records that are left out, by reason.
+    unusable: Ids of the first records that are damaged, empty or too long, by reason.
+    chosen: Number of notes to label.
+    numbers: Indices of the sampled records among the usable ones, sorted; None for all.
     """
 
     records: int
@@ -40,16 +44,16 @@ class Survey(NamedTuple):
 
 
 class Notes:
-    """`spacy_mslm.Notes.v1`: clinical notes of one file or several, see `note_files`.
+    """`spacy_mslm.Notes.v1`: clinical notes of one or several files, see `note_files`.
 
-    path: files of notes, or folders of .txt files.
-    format: auto (by their names), csv, jsonl, parquet or text.
-    categories: only notes of these, in any case; None for all.
-    sample: so many notes, drawn at random; 0 for all.
-    seed: of the draw.
+    The files are read twice: once to check and count the records and draw a sample, and once for
+    the texts. Memory use does not depend on their size.
 
-    Files are read once to count, to check and to draw, and once more for the texts. The memory
-    that this takes does not depend on their size.
+    path: Files of notes, or folders of .txt files.
+    format: auto (by the file's name), csv, jsonl, parquet or text.
+    categories: Use only notes of these categories, regardless of case; None for all.
+    sample: Number of notes to draw at random; 0 for all.
+    seed: Seed of the sample.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class Notes:
     ) -> None:
         if not path:
             raise ValueError(
-                "There are no notes. Give --paths.notes: a file, or a JSON list of files."
+                "No path to the notes is set. Give --paths.notes: a file, or a JSON list of files."
             )
         self.paths: list[Path] = as_paths(path)
         self.format = format
@@ -71,7 +75,7 @@ class Notes:
         self.seed = seed
 
     def survey(self) -> Survey:
-        """Read all of the files; an error in one of them is found here, before any work is done."""
+        """Read all files. Errors in them are raised here, before any note is labelled."""
         left_out: Counter[str] = Counter()
         unusable: dict[str, list[str]] = {}
         generator = random.Random(self.seed)
@@ -82,38 +86,33 @@ class Notes:
             reason = self._reason(record)
             if reason is not None:
                 left_out[reason] += 1
-                if reason not in _CHOICE and left_out[reason] <= LISTED:
+                if reason not in _CHOSEN and left_out[reason] <= LISTED:
                     unusable.setdefault(reason, []).append(record.id)
                 continue
-            # A reservoir: each record is in the sample with the same probability.
+            # Reservoir sampling: each record has the same probability.
             if usable < self.sample:
                 drawn.append(usable)
             elif self.sample and (at := generator.randrange(usable + 1)) < self.sample:
                 drawn[at] = usable
             usable += 1
         if not usable:
+            paths = ", ".join(map(str, self.paths))
+            reasons = ", ".join(f"{reason}: {n}" for reason, n in left_out.items()) or "none"
             raise ValueError(
-                (
-                    "None of the {n} records of {paths} can be labelled. Left out: {reasons}. "
-                    "Check the categories (labelling.notes.categories) and the file."
-                ).format(
-                    paths=", ".join(map(str, self.paths)),
-                    n=records,
-                    reasons=", ".join((f"{reason}: {n}" for reason, n in left_out.items()))
-                    or "none",
-                )
+                f"None of the {records} records of {paths} can be labelled. Left out: {reasons}. "
+                "Check the categories (labelling.notes.categories) and the files."
             )
         numbers = sorted(drawn) if self.sample else None
         chosen = usable if numbers is None else len(numbers)
         return Survey(records, dict(left_out), unusable, chosen, numbers)
 
     def read(self, survey: Survey) -> Iterator[Note]:
-        """The notes that a survey has chosen, in the order of the files."""
+        """Yield the notes that a survey chose, in the order of the files."""
         wanted = None if survey.numbers is None else set(survey.numbers)
         usable = (record for record in self._records() if self._reason(record) is None)
         for number, record in enumerate(usable):
             if wanted is None or number in wanted:
-                # A note whose patient is not told is a patient of its own.
+                # A note without a patient counts as a patient of its own.
                 yield Note(record.id, record.patient or f"note:{record.id}", record.text)
 
     def _records(self) -> Iterator[Record]:
@@ -121,7 +120,7 @@ class Notes:
             yield from read_notes(path, self.format)
 
     def _reason(self, record: Record) -> str | None:
-        """Why a record is left out."""
+        """Return why a record is left out; None if it is used."""
         if record.is_error:
             return "marked as an error"
         if self.categories is not None and record.category.lower() not in self.categories:
@@ -133,7 +132,3 @@ class Notes:
         if len(record.text) > MAX_CHARS:
             return f"longer than {MAX_CHARS:,} characters"
         return None
-
-
-# Reasons that the user has asked for, as against damage.
-_CHOICE = ("marked as an error", "of another category")

@@ -1,7 +1,6 @@
-"""How good weak labels are: annotators and their vote against annotated notes."""
+"""Scoring of weak labels: each annotator and their aggregation against annotated notes."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,28 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from ..corpus.readers import make_corpus
+from ..types import Mention
+from .concepts import MentionsBySource
 from .label_corpus import BATCH
-from .labeller import Found, make_labeller
+from .labeller import make_labeller
 from .notes import Note
 
 VOTE, ALL = "vote", "all"
-Place = tuple[int, int, str]  # characters, and the label
 
 
 def score_labels(settings: dict[str, Any], gold: Path) -> dict[str, dict[str, PRFScore]]:
-    """Scores of each annotator and of the vote, by label and of all: strict, boundaries and label.
+    """Score each annotator and their aggregation (`vote`), by label and for `all` labels. A mention
+    is right if its boundaries and label are.
 
-    settings: the [labelling] block of a config; context changes no label here.
-    gold: documents whose entities have the labels of the clusters. An aggregation that learns does
-        so from their texts.
+    settings: The [labelling] block of a config. Its context is not applied.
+    gold: Documents whose entities have the labels of the clusters. An aggregation that learns is
+        fitted to their texts.
+
+    Returns scores by annotator and label.
     """
     labeller = make_labeller(settings)
     references = [eg.reference for eg in make_corpus(gold)(labeller.documents.nlp)]
-    found: list[tuple[Doc, Found]] = []
+    found: list[tuple[Doc, MentionsBySource]] = []
     for batch in minibatch(references, BATCH):
         notes = [Note(str(i), "", doc.text) for i, doc in enumerate(batch)]
         for doc, result in labeller.find([labeller.documents(note) for note in notes]):
@@ -37,18 +40,19 @@ def score_labels(settings: dict[str, Any], gold: Path) -> dict[str, dict[str, PR
         source: defaultdict(PRFScore) for source in (*labeller.annotators, VOTE)
     }
     for reference, (doc, mentions) in zip(references, found, strict=True):
-        expected = [(ent.start_char, ent.end_char, ent.label_) for ent in reference.ents]
+        expected = [Mention(e.start_char, e.end_char, e.label_) for e in reference.ents]
         voted = {VOTE: labeller.aggregation(doc, mentions)}
         for source, ours in {**mentions, **voted}.items():
-            places = [(doc[m.start].idx, doc[m.start : m.end].end_char, m.label) for m in ours]
+            spans = [(doc[m.start : m.end], m.label) for m in ours]
+            places = [Mention(span.start_char, span.end_char, label) for span, label in spans]
             _add(scores[source], places, expected)
     return scores
 
 
-def _add(scores: dict[str, PRFScore], ours: Sequence[Place], expected: Sequence[Place]) -> None:
-    for label in {place[2] for place in (*ours, *expected)}:
+def _add(scores: dict[str, PRFScore], ours: list[Mention], expected: list[Mention]) -> None:
+    for label in {mention.label for mention in (*ours, *expected)}:
         scores[label].score_set(
-            {place for place in ours if place[2] == label},
-            {place for place in expected if place[2] == label},
+            {mention for mention in ours if mention.label == label},
+            {mention for mention in expected if mention.label == label},
         )
     scores[ALL].score_set(set(ours), set(expected))

@@ -1,4 +1,5 @@
-"""Labelled documents -> shards of a corpus: a sentence a document, patients kept apart."""
+"""Writing of labelled documents as shards of a corpus, one sentence per document, split by
+patient."""
 
 import hashlib
 from collections import Counter
@@ -11,16 +12,16 @@ from ..text.sentences import sentence_docs
 from ..util.files import replace_file
 
 SPLITS = ("train", "dev", "test")
-# DocBin packs user data by srsly, which looks for plug-ins in all installed packages every time:
-# 1.4 ms a sentence, most of the time that labelling takes.
+# DocBin packs user data with srsly, which searches all installed packages for plug-ins each time.
+# At 1.4 ms per sentence, this would be most of the run time of labelling.
 _PACKER = Packer(use_bin_type=True)
 ATTRIBUTES = ("SPACY", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID")
 
 
 def split_of(patient: str, seed: int, dev: float, test: float) -> str:
-    """Always the same one for a patient, whatever else is in the corpus.
+    """Return the split of a patient: train, dev or test. It does not depend on the other patients.
 
-    dev, test: the share of the patients in each.
+    dev, test: Shares of the patients in these splits.
     """
     digest = hashlib.blake2b(f"{seed}:{patient}".encode(), digest_size=8).digest()
     drawn = int.from_bytes(digest, "big") / 2**64
@@ -28,13 +29,14 @@ def split_of(patient: str, seed: int, dev: float, test: float) -> str:
 
 
 class Shard:
-    """A part of the corpus: the notes of one chunk, by split."""
+    """The notes of one chunk, by split, and their counts."""
 
     def __init__(self) -> None:
         self.bins = {split: DocBin(attrs=ATTRIBUTES) for split in SPLITS}
         self.counts: Counter[str] = Counter()
 
     def add(self, doc: Doc, split: str) -> None:
+        """Add the sentences of a note that are not white space only."""
         counts = self.counts
         counts[f"{split}/notes"] += 1
         for number, sentence in enumerate(sentence_docs(doc)):
@@ -51,7 +53,7 @@ class Shard:
                 counts[f"{split}/label/{ent.label_}"] += 1
 
     def write(self, folder: Path, number: int) -> None:
-        """As `train/00007.spacy` and so on; no file where there is nothing."""
+        """Write `train/00007.spacy` and so on. A split without sentences gets no file."""
         for split, docs in self.bins.items():
             if len(docs):
                 docs.store_user_data = True

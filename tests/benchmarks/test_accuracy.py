@@ -64,6 +64,7 @@ def run(*arguments: object) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_trials_run_once_and_are_reported(spec, tmp_path):
     folders = ("--output", tmp_path / "runs", "--store", tmp_path / "results")
     run(spec, *folders)

@@ -80,6 +80,7 @@ def test_long_text_on_a_trained_pipe(trained, tmp_path):
     assert len(scores) == 2 and scores[0] == scores[1] == 100.0
 
 
+@pytest.mark.slow
 def test_speed_of_systems_in_turn(trained, tmp_path):
     encoder = build_encoder(tmp_path / "encoder", max_position_embeddings=600)
     write_iob(trained, tmp_path / "data" / "test.tsv")
@@ -99,6 +100,7 @@ def test_speed_of_systems_in_turn(trained, tmp_path):
     assert all(found[kind][name] > 0 for kind in texts for name in systems)
 
 
+@pytest.mark.slow
 def test_speed_of_training(trained, tmp_path):
     build_encoder(tmp_path / "encoders/biominilm", max_position_embeddings=300)
     write_iob(trained, tmp_path / "blurb/ncbi_disease/train.tsv")
@@ -111,6 +113,7 @@ def test_speed_of_training(trained, tmp_path):
     assert (tmp_path / "train_speed.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_scale(trained, tmp_path):
     write_shared(tmp_path)
     options = ["--shared", str(tmp_path), "--results", str(tmp_path), "--output", str(tmp_path)]
@@ -140,6 +143,7 @@ def test_weak_labels_on_a_few_notes(notes_and_terms, tmp_path):
     assert all(row["peak_mb"] > 50 and row["notes_per_second"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_weak_kills_on_a_few_notes(notes_and_terms, tmp_path):
     options = ["--size", "150", "--kills", "1", "--output", str(tmp_path / "figures.json")]
     run("weak-kills", *notes_and_terms, *options)

@@ -62,7 +62,7 @@ def server(home):
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(timeout=10)
+    thread.join()
 
 
 def address(server) -> str:

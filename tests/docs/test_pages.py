@@ -112,3 +112,17 @@ def test_config_page_has_settings_with_their_comments(hooks: ModuleType) -> None
 def test_api_page_has_the_component_and_the_tasks(hooks: ModuleType) -> None:
     page = hooks.api_page.render()
     assert "::: spacy_mslm.pipeline.component.MSLM" in page and "::: spacy_mslm.tasks." in page
+
+
+def test_arguments_in_the_style_of_spacy_get_headings(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("griffe")
+    monkeypatch.syspath_prepend(str(DOCS / "hooks"))
+    with_headings = importlib.import_module("docstrings").with_headings
+    text = "Do it.\n\nrate: How often,\n    and how much.\nRETURNS (int): The result.\n\nThe end."
+    expected = (
+        "Do it.\n\n\nArgs:\n    rate: How often,\n        and how much.\n\nReturns:\n"
+        "    The result.\n\nThe end."
+    )
+    assert with_headings(text, {"rate"}) == expected
+    google = "Do it.\n\nArgs:\n    rate: How often."
+    assert with_headings(google, {"rate"}) == google

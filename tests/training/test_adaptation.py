@@ -206,7 +206,7 @@ def test_a_teacher_of_another_labelled_set_makes_another_encoder(make):
     again = make(corpus={"terms": None})
     initialize(again)
     other = make(corpus={"terms": None})
-    with pytest.raises(ValueError, match=r"other input files: settings\.corpus\.text"):
+    with pytest.raises(ValueError, match=r"other input files: labelled_set"):
         other.initialize(lambda: make_examples(other)[:2])
 
 

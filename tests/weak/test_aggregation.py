@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_mslm.weak.aggregation import Priority, agreement
-from spacy_mslm.weak.concepts import Mention
+from spacy_mslm.weak.concepts import WeakMention
 from spacy_mslm.weak.label_model import LabelModel
 
 from ..commands import run_python
@@ -23,13 +23,13 @@ SIZE = 30
 VOCAB = Vocab()
 DOC = Doc(VOCAB, words=["w"] * SIZE)
 LABELS = ["Disease", "Symptom", "Treatment"]
-Found = dict[str, list[Mention]]
+Found = dict[str, list[WeakMention]]
 
 
 def mention(
     start: int, end: int, label: str = "Disease", source: str = "a", score: float = 1.0
-) -> Mention:
-    return Mention(start, end, label, f"{source}{start}", source, score)
+) -> WeakMention:
+    return WeakMention(start, end, label, f"{source}{start}", source, score)
 
 
 @st.composite
@@ -49,7 +49,7 @@ def found_by(draw: st.DrawFn, sources: int = 3) -> Found:
     return found
 
 
-def overlap(one: Mention, other: Mention) -> bool:
+def overlap(one: WeakMention, other: WeakMention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
@@ -68,7 +68,7 @@ def test_whatever_is_left_out_has_a_better_one_in_its_place(found: Found) -> Non
     kept = Priority()(DOC, found)
     rank = {source: number for number, source in enumerate(found)}
 
-    def order(m: Mention) -> tuple[int, int, int]:
+    def order(m: WeakMention) -> tuple[int, int, int]:
         return rank[m.source], m.start - m.end, m.start
 
     for mentions in found.values():
@@ -194,7 +194,7 @@ def make_sample(n: int, seed: int = 0) -> list[tuple[Doc, Found, Truth]]:
     return sample
 
 
-def share_right(results: list[list[Mention]], sample: list[tuple[Doc, Found, Truth]]) -> float:
+def share_right(results: list[list[WeakMention]], sample: list[tuple[Doc, Found, Truth]]) -> float:
     truths = [set(truth) for _, _, truth in sample]
     pairs = zip(results, truths, strict=True)
     right = sum(len({m[:3] for m in result} & truth) for result, truth in pairs)
@@ -242,7 +242,7 @@ def test_learning_does_not_depend_on_the_order_of_sets() -> None:
         "learnt = LabelModel().fit((doc, found) for doc, found, _ in make_sample(10)); "
         "sys.stdout.write(learnt.decode())"
     )
-    learnt = {run_python("-c", code, fresh=True, PYTHONHASHSEED=seed).stdout for seed in "123"}
+    learnt = {run_python("-c", code, fresh=True, PYTHONHASHSEED=seed).stdout for seed in "12"}
     assert len(learnt) == 1 and json.loads(learnt.pop())["labels"] == LABELS
 
 
@@ -283,12 +283,12 @@ _fitted: LabelModel | None = None
 @needs_skweak
 def test_wrong_use_is_told() -> None:
     model = LabelModel()
-    with pytest.raises(ValueError, match="learnt nothing yet"):
+    with pytest.raises(ValueError, match="is not fitted yet"):
         model(DOC, {})
-    with pytest.raises(ValueError, match="in the 1 documents of the sample nothing was found"):
+    with pytest.raises(ValueError, match="found a mention in the 1 documents of the sample"):
         model.fit([(DOC, {"a": [], "b": []})])
     learnt = model.fit((doc, found) for doc, found, _ in make_sample(5))
-    with pytest.raises(ValueError, match="has not learnt what other find"):
+    with pytest.raises(ValueError, match="was fitted without other"):
         model(DOC, {"other": [mention(0, 1)]})
     assert model(DOC, {"good": []}) == []
     data = json.loads(learnt)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_mslm.text.sentences import sentence_starts
-from spacy_mslm.weak.concepts import Mention
+from spacy_mslm.weak.concepts import WeakMention
 from spacy_mslm.weak.context import KINDS, Context, _expand
 
 NLP = spacy.blank("en")
@@ -28,7 +28,7 @@ def make_doc(text: str) -> Doc:
     return doc.from_array(["SENT_START"], starts.astype(np.uint64))
 
 
-def marked(text: str) -> tuple[Doc, list[Mention]]:
+def marked(text: str) -> tuple[Doc, list[WeakMention]]:
     """A document, and a mention of each part of the text in {braces}."""
     pieces, spans, at = [], [], 0
     for i, piece in enumerate(text.replace("}", "{").split("{")):
@@ -41,7 +41,7 @@ def marked(text: str) -> tuple[Doc, list[Mention]]:
     for start, end in spans:
         span = doc.char_span(start, end)
         assert span is not None, "a test's mention must be of whole tokens"
-        mentions.append(Mention(span.start, span.end, "X", "C1", "s", 1.0))
+        mentions.append(WeakMention(span.start, span.end, "X", "C1", "s", 1.0))
     return doc, mentions
 
 
@@ -207,7 +207,7 @@ def test_no_mentions() -> None:
 def test_mentions_keep_their_order_and_may_overlap_or_cross_sentences() -> None:
     doc = make_doc("No fever. Has cough. No gout.")
     spans = [(8, 9), (1, 2), (1, 5), (0, 9)]
-    mentions = [Mention(start, end, "X", "", "s", 1.0) for start, end in spans]
+    mentions = [WeakMention(start, end, "X", "", "s", 1.0) for start, end in spans]
     kept, counts = Context()(doc, mentions)
     assert kept == mentions and counts == {"negated": 3}
 
@@ -237,7 +237,7 @@ def test_every_phrase_of_the_table_is_found() -> None:
 @settings(deadline=None)
 def test_whatever_the_text(parts: list[str]) -> None:
     doc = make_doc(" ".join(parts))
-    mentions = [Mention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
+    mentions = [WeakMention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
     kept, counts = Context()(doc, mentions)
     assert kept == mentions
     assert all(counts[kind] <= len(mentions) for kind in counts) and set(counts) <= set(KINDS)
@@ -263,7 +263,7 @@ def test_time_grows_with_the_length_only(sentence: str) -> None:
 
     def seconds(length: int) -> float:
         doc = make_doc(sentence * (length // len(sentence)))
-        mentions = [Mention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
+        mentions = [WeakMention(t.i, t.i + 1, "X", "", "s", 1.0) for t in doc if t.text == "gout"]
         began = time.process_time()
         kept, _ = Context()(doc, mentions)
         taken = time.process_time() - began

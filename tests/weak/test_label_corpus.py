@@ -225,6 +225,7 @@ def workers_of(pid: int) -> list[int]:
     return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 def test_a_worker_that_is_killed_is_replaced(demo, corpus, tmp_path):
     process = start(demo, tmp_path / "weak", "--jobs", "2")
@@ -292,7 +293,7 @@ def test_an_annotator_that_always_fails_stops_the_work(demo, tmp_path):
     settings = read_settings(overrides(demo, tmp_path))
     settings["annotators"] = {"broken": {"@misc": "test_weak.Broken.v1"}}
     spacy.registry.misc("test_weak.Broken.v1")(lambda: Fussy(""))
-    with pytest.raises(ValueError, match=r"All 20 notes .* the note 1 with RuntimeError"):
+    with pytest.raises(ValueError, match=r"all 20 notes .* the note 1 with RuntimeError"):
         label_notes(settings, tmp_path / "weak")
     assert not list((tmp_path / "weak").rglob("*.spacy"))
 
@@ -392,7 +393,7 @@ def test_the_clusters_are_those_of_table_12():
     ("text", "message"),
     [
         ("Disease:\n  T047: x\n  T006: y\n", r"line 3: UMLS has no semantic type T006\b"),
-        ("A:\n  T047: x\nB:\n  T047: x\n", r"line 4: the semantic type T047 is in the cluster A"),
+        ("A:\n  T047: x\nB:\n  T047: x\n", "line 4: .* type T047 is also in the cluster A"),
         ("A: [T047]\n", "is not a file of clusters"),
         ("A: {\n", "is not a file of clusters"),
         ("", "is not a file of clusters"),

@@ -163,7 +163,7 @@ def test_nothing_to_label_is_an_error(tmp_path):
     path = write_csv(tmp_path / "notes.csv")
     with pytest.raises(ValueError, match=r"None of the 4 records .* of another category: 3"):
         Notes(str(path), categories=["Radiology"]).survey()
-    with pytest.raises(ValueError, match="There are no notes"):
+    with pytest.raises(ValueError, match="No path to the notes is set"):
         Notes("")
 
 

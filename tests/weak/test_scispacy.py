@@ -15,7 +15,8 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker, read_knowledge_base
+from spacy_mslm.weak.annotators.scispacy_index import read_knowledge_base
+from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker
 from spacy_mslm.weak.clusters import UMLS_TYPES
 from spacy_mslm.weak.concepts import Concept
 
@@ -397,7 +398,7 @@ def test_scispacy_is_not_imported_before_it_is_needed():
 
 def test_what_to_install_is_said_where_scispacy_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
-    with pytest.raises(ValueError, match=r'pip install "spacy-mslm\[weak\]"'):
+    with pytest.raises(ImportError, match=r'pip install "spacy-mslm\[weak\]"'):
         ScispacyLinker("kb.jsonl")
 
 

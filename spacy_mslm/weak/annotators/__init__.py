@@ -1,1 +1,1 @@
-"""What finds concepts in notes. Each module is an annotator, registered under [misc]."""
+"""Annotators, which find concepts in notes. They are registered as `misc` functions."""

@@ -1,6 +1,5 @@
-"""MedCAT in a process of its own, in the environment that `medcat-setup` makes.
-
-Run as a script, so that it imports nothing of this package. It answers each line with a line:
+"""Script that runs MedCAT in the environment made by `medcat-setup`. It imports nothing of this
+package, which is not installed there. It answers each line with a line:
 
                                     <- {"ready": true}, or {"failed": "why the pack does not load"}
     {"id": "7", "text": "..."}      -> {"id": "7", "entities": {"0": {...}, ...}}
@@ -12,18 +11,20 @@ import os
 import sys
 from typing import Any, TextIO
 
-# What an entity of `cat.get_entities` is read for. The rest holds text.
+# Fields of an entity of `cat.get_entities` that are returned. Others hold text.
 FIELDS = ("start", "end", "cui", "type_ids", "acc")
 
 
 class NoAddon:
-    """A type of addon that no pack has: addons are slow, need torch, and change no concept."""
+    """A type of addon that no pack has, so that none is loaded: addons are slow, need torch, and
+    do not change concepts."""
 
     addon_type = "none"
 
 
 def main(pack: str) -> None:
-    # Whatever MedCAT prints must not get between the answers.
+    """Load a model pack, and answer notes until the input ends."""
+    # Output that MedCAT prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf8")
     os.dup2(2, 1)
     try:
@@ -31,7 +32,7 @@ def main(pack: str) -> None:
 
         cat: Any = CAT.load_model_pack(pack, keep_addons_of_types=[NoAddon])
         cat.config.general.usage_monitor.enabled = False
-    except Exception as err:  # told here: no note was read yet, so that it holds no text of one
+    except Exception as err:  # safe to report: no note was read yet
         _write(answers, {"failed": f"{type(err).__name__}: {err}"})
         return
     _write(answers, {"ready": True})
@@ -46,7 +47,7 @@ def main(pack: str) -> None:
 
 
 def _write(answers: TextIO, answer: dict[str, Any]) -> None:
-    # Scores may be numbers of numpy.
+    # Scores may be numpy numbers.
     answers.write(json.dumps(answer, default=float) + "\n")
     answers.flush()
 

@@ -1,4 +1,4 @@
-"""Concepts that a spaCy pipeline finds: its entities."""
+"""Annotator that takes the entities of a spaCy pipeline."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,11 @@ from ..concepts import Concept
 
 
 class PipelineAnnotator:
-    """`spacy_mslm.pipeline.v1`.
+    """`spacy_mslm.pipeline.v1`: the entities of a pipeline. The semantic type is an entity's label,
+    the concept its `kb_id_`, the score its `_.confidence`, which an `mslm` pipe sets, or else 1.
 
-    model: name or folder of a pipeline. The label of an entity is its semantic type, its `kb_id_`
-        the concept; the score is its `_.confidence` where it has one (that of an `mslm` pipe has),
-        else 1.
-    min_score: entities with less are left out.
+    model: Name or folder of a pipeline.
+    min_score: Leave out entities with a lower score.
     """
 
     def __init__(self, model: str, min_score: float = 0.0) -> None:
@@ -23,6 +22,7 @@ class PipelineAnnotator:
         self.min_score = min_score
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
+        """Yield the concepts of each document."""
         with self.nlp.memory_zone():
             for doc in self.nlp.pipe(doc.text for doc in docs):
                 concepts = [

@@ -1,4 +1,4 @@
-"""Concepts that patterns describe: what is particular to a hospital."""
+"""Annotator that matches regular expressions, for expressions that are specific to a hospital."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,28 +11,33 @@ from ...util.lines import read_lines
 from ..concepts import Concept
 
 
-class Pattern(NamedTuple):
+class TypedPattern(NamedTuple):
+    """A pattern with the semantic type and the concept of its matches."""
+
     pattern: re.Pattern
     semantic_type: str
     concept: str
 
 
 class RegexAnnotator:
-    r"""`spacy_mslm.regex.v1`.
+    r"""`spacy_mslm.regex.v1`: the matches of regular expressions.
 
-    path: a file with a pattern a line, behind its semantic type and a tab, and with a tab and the
-        concept's id after it if it has one; lines that begin with # are comments:
+    Each line of the file has a semantic type, a pattern and, optionally, the id of a concept,
+    separated by tabs. Lines that begin with # are comments:
 
-            T121<tab>\b\d+ mg (\w+cillin)\b<tab>C0030842
+        T121<tab>\b\d+ mg (\w+cillin)\b<tab>C0030842
 
-        A group, if there is one, is the mention; else it is all that matches. Case counts unless
-        the pattern says (?i). None: there are no patterns.
+    The mention is the first group, or the whole match if the pattern has no group. Patterns are
+    case-sensitive unless they begin with (?i).
+
+    path: The file; None for no patterns.
     """
 
     def __init__(self, path: str | None) -> None:
-        self.patterns = list(_read(Path(path))) if path else []
+        self.patterns = list(_read_patterns(Path(path))) if path else []
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
+        """Yield the concepts of each document."""
         for doc in docs:
             yield [
                 Concept(*match.span(min(pattern.groups, 1)), concept, semantic_type)
@@ -42,7 +47,7 @@ class RegexAnnotator:
             ]
 
 
-def _read(path: Path) -> Iterable[Pattern]:
+def _read_patterns(path: Path) -> Iterable[TypedPattern]:
     for number, line in read_lines(path):
         if not line.strip() or line.startswith("#"):
             continue
@@ -50,7 +55,7 @@ def _read(path: Path) -> Iterable[Pattern]:
         if not rest or len(rest) > 2 or not semantic_type.strip():
             raise ValueError(
                 f"{path}, line {number}: a semantic type, a tab and a pattern are expected, "
-                "and perhaps another tab and the id of a concept."
+                "and optionally another tab and the id of a concept."
             )
         try:
             pattern = re.compile(rest[0])
@@ -58,4 +63,4 @@ def _read(path: Path) -> Iterable[Pattern]:
             raise ValueError(
                 f"{path}, line {number}: the pattern is not a regular expression: {err}."
             ) from None
-        yield Pattern(pattern, semantic_type.strip(), rest[1].strip() if len(rest) > 1 else "")
+        yield TypedPattern(pattern, semantic_type.strip(), rest[1].strip() if len(rest) > 1 else "")

@@ -1,63 +1,46 @@
-"""scispaCy's linker as an annotator: names of a knowledge base that look like what a note says.
+"""scispaCy's linker as an annotator: looks up similar names in a knowledge base.
 
-    candidates (n-grams, or a pipeline's mentions) -> scispaCy's nearest names -> the best of them
-
-A knowledge base is one of scispaCy's releases, or a file in its JSONL form, a concept a line:
-
-    {"concept_id": "C0004096", "canonical_name": "Asthma", "aliases": ["bronchial asthma"],
-     "types": ["T047"], "definition": null}
+candidates (n-grams, or a pipeline's mentions) -> scispaCy's nearest names -> the best of them
 """
 
-import json
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
 from spacy.tokens import Doc, Span, Token
 
 from ...errors import Errors
-from ...util.digests import digest_of
-from ...util.files import replaced_folder
-from ...util.lines import read_lines
+from ...text.terminology import MIN_CHARS
+from ...util.spans import drop_overlapping
 from ..concepts import Concept
+from .scispacy_index import load_candidate_generator
 
-if TYPE_CHECKING:  # an extra, and slow to import
-    from scispacy.candidate_generation import CandidateGenerator, LinkerPaths
-    from scispacy.linking_utils import Entity, KnowledgeBase
-
-# What is looked up of the nearest names: many concepts share a name, few share the best one.
+# Number of nearest names that are looked up: many concepts share a name, few share the best one.
 NEAREST = 10
-# Of the index: how long a lookup looks, and what it takes to build. With these, 999 of 1,000 names
-# out of 20,000 are found, and it is built three times as fast as with scispaCy's own settings.
-SEARCH = 100
-BUILD = {"M": 30, "efConstruction": 400, "post": 0}
-# N-grams with fewer letters and digits look like too much else.
-MIN_CHARS = 3
-# What scispaCy's detector takes at most between the brackets of a definition.
+# Maximum number of tokens in brackets that scispaCy's abbreviation detector accepts.
 MAX_BRACKETED = 8
 
 
 class ScispacyLinker:
-    """`spacy_mslm.scispacy_linker.v1`: links n-grams, or what a pipeline finds, to concepts.
+    """`spacy_mslm.scispacy_linker.v1`: links n-grams, or the mentions of a pipeline, to concepts.
 
-    A mention gets its best concept, with all of its semantic types; if several are best, as they
-    share a name, it gets all of them. What is of use is known to the clusters only. Of mentions
-    that overlap, the longest stays, or the best, if they are mentions of the same concept.
+    A mention gets its most similar concept, or all of them if several share the best name, with all
+    semantic types. Of mentions that overlap, the longest is kept; of mentions of the same concept,
+    the most similar.
 
-    kb: a file in scispaCy's JSONL form (`.gz` too), or the name of one of its releases (`umls`,
-        `mesh`, `rxnorm`, `go`, `hpo`), which scispaCy downloads where it does not have it yet.
-    index: folder for the index of a file, which is built once. Null: beside the file.
-    model: name or folder of a pipeline, such as `en_core_sci_sm`, the entities and noun chunks of
-        which are candidates. Null: all n-grams of a sentence that neither begin nor end with a
-        stop word or a punctuation mark.
-    max_tokens: of an n-gram.
-    threshold: lowest similarity. The default is what scispaCy asks of concepts that have no
-        definition; a model makes lower ones possible, as its candidates are mentions.
-    abbreviations: whether a short form that the note explains gets the concept of its long form.
+    kb: File in scispaCy's JSONL format (may be `.gz`), or the name of one of its releases (`umls`,
+        `mesh`, `rxnorm`, `go`, `hpo`), which scispaCy downloads if needed.
+    index: Folder for the index of a file, which is built once. Null for a folder beside the file.
+    model: Name or folder of a pipeline, such as `en_core_sci_sm`, whose entities and noun chunks
+        are candidates. Null for all n-grams of a sentence that neither begin nor end with a stop
+        word or punctuation.
+    max_tokens: Maximum length of an n-gram.
+    threshold: Minimum similarity, from 0 to 1. The default is scispaCy's for concepts without a
+        definition. It can be lower with a model, as its candidates are mentions.
+    abbreviations: Whether an abbreviation that the note defines gets the concept of its long form.
     """
 
     def __init__(
@@ -76,40 +59,41 @@ class ScispacyLinker:
         try:
             from scispacy.abbreviation import AbbreviationDetector
         except ImportError as err:
-            raise ValueError(
-                f"The scispaCy linker needs scispaCy, which cannot be imported ({err}). "
-                "Install it with 'pip install \"spacy-mslm[weak]\"'."
+            raise ImportError(
+                f"The scispaCy linker needs scispaCy ({err}). Install it with 'pip install "
+                '"spacy-mslm[weak]"\'.'
             ) from err
         self.max_tokens = max_tokens
         self.threshold = threshold
-        self._generator = _candidate_generator(kb, index)
+        self._generator = load_candidate_generator(kb, index)
         self._weights = _Weights(self._generator.vectorizer)
-        self._model = _load(model) if model else None
-        # Of its own, so that what the detector adds to a vocabulary can be freed.
+        self._model = _load_pipeline(model) if model else None
+        # With a vocabulary of its own, so that the words that the detector adds can be freed.
         self._blank = spacy.blank("en")
         self._detector = AbbreviationDetector(self._blank) if abbreviations else None
 
     def __call__(self, docs: Sequence[Doc]) -> Iterator[list[Concept]]:
+        """Yield the concepts of each document."""
         candidates = [self._candidates(doc) for doc in docs]
         texts = list(dict.fromkeys(text for found in candidates for text in found.values()))
         links = self._links(texts)
         for found in candidates:
-            linked = [
-                _Linked(start, end, *links[text])
+            links_found = [
+                _Link(start, end, *links[text])
                 for (start, end), text in found.items()
                 if text in links
             ]
-            yield [concept for link in _select(linked) for concept in self._concepts(link)]
+            yield [concept for link in _select(links_found) for concept in self._concepts(link)]
 
     def _candidates(self, doc: Doc) -> dict[tuple[int, int], str]:
-        """Offsets of what may be a mention, and as what it is looked up."""
+        """Return the character offsets of the candidates, and the texts to look up for them."""
         found = dict(self._mentions(doc) if self._model else _ngrams(doc, self.max_tokens))
         if self._detector:
             found.update(self._short_forms(doc))
         return found
 
     def _mentions(self, doc: Doc) -> list[tuple[tuple[int, int], str]]:
-        """Entities and noun chunks that the model finds in each sentence."""
+        """Return the entities and noun chunks that the model finds in each sentence."""
         assert self._model is not None
         sentences = list(doc.sents)
         found = []
@@ -124,8 +108,8 @@ class ScispacyLinker:
         return found
 
     def _short_forms(self, doc: Doc) -> list[tuple[tuple[int, int], str]]:
-        """By the detector's own rules, but given the brackets: it would look at all pairs of them
-        in a note, and write what it finds into the document."""
+        """Return abbreviations with their long forms, by the detector's rules. The detector is not
+        called on the Doc, as it would compare all pairs of brackets and modify the Doc."""
         from scispacy.abbreviation import filter_matches
 
         assert self._detector is not None
@@ -133,7 +117,7 @@ class ScispacyLinker:
         if not definitions:
             return []
         with self._blank.memory_zone(), warnings.catch_warnings():
-            # Of a matcher without patterns, where nothing in brackets is a short form.
+            # The warning of a matcher without patterns, if no bracket holds an abbreviation.
             warnings.filterwarnings("ignore", message=r"\[W036\]")
             return [
                 ((short.start_char, short.end_char), long.text.lower())
@@ -142,7 +126,7 @@ class ScispacyLinker:
             ]
 
     def _links(self, texts: list[str]) -> dict[str, tuple[float, tuple[str, ...]]]:
-        """The similarity and the concepts that are best for each text that has any."""
+        """Return the best similarity and its concepts for each text above the threshold."""
         links: dict[str, tuple[float, tuple[str, ...]]] = {}
         if not texts:
             return links
@@ -156,11 +140,21 @@ class ScispacyLinker:
                 links[text] = score, tuple(sorted(concepts))
         return links
 
-    def _concepts(self, link: "_Linked") -> Iterator[Concept]:
+    def _concepts(self, link: "_Link") -> Iterator[Concept]:
         entities = self._generator.kb.cui_to_entity
         for concept in link.concepts:
             for semantic_type in entities[concept].types:
                 yield Concept(link.start, link.end, concept, semantic_type, link.score)
+
+
+def _load_pipeline(model: str) -> spacy.Language:
+    try:
+        return spacy.load(model)
+    except (OSError, ValueError) as err:
+        raise ValueError(
+            f"The pipeline {model!r} cannot be loaded ({err}). Install it, give its folder, or "
+            "set model to null to use all n-grams as candidates."
+        ) from err
 
 
 # ---- candidates ----
@@ -180,9 +174,9 @@ def _ngrams(doc: Doc, max_tokens: int) -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def _trimmed(span: Span) -> Span | None:
-    """Without stop words and punctuation at its ends; None if it has nothing else."""
-    telling = [token.i for token in span if not _is_filler(token)]
-    return span.doc[telling[0] : telling[-1] + 1] if telling else None
+    """Strip stop words and punctuation from the ends of a span; None if nothing is left."""
+    kept = [token.i for token in span if not _is_filler(token)]
+    return span.doc[kept[0] : kept[-1] + 1] if kept else None
 
 
 def _is_filler(token: Token) -> bool:
@@ -190,7 +184,7 @@ def _is_filler(token: Token) -> bool:
 
 
 def _bracketed(doc: Doc) -> Iterator[tuple[int, int, int]]:
-    """Tokens between brackets, as a matcher gives them: a key that nobody reads, start and end."""
+    """Yield the token ranges in brackets, as matches of a Matcher: an unused key, start and end."""
     for token in doc:
         if token.text == "(":
             start = token.i + 1
@@ -202,7 +196,9 @@ def _bracketed(doc: Doc) -> Iterator[tuple[int, int, int]]:
 # ---- selection ----
 
 
-class _Linked(NamedTuple):
+class _Link(NamedTuple):
+    """A candidate with its concepts. Offsets are in characters."""
+
     start: int
     end: int
     score: float
@@ -213,38 +209,28 @@ class _Linked(NamedTuple):
         return self.end - self.start
 
 
-def _select(linked: Iterable[_Linked]) -> list[_Linked]:
-    """Those that stay, in the order of the text.
+def _select(links: Iterable[_Link]) -> list[_Link]:
+    """Return links that do not overlap, in the order of the text.
 
-    "renal failure today" may be similar enough to "renal failure", which it holds: of one concept
-    the best mention stays, else the longest, as "acute renal failure" does.
+    Of links to the same concept the most similar is kept, as "renal failure today" may be similar
+    enough to "renal failure". Of the others the longest is kept, such as "acute renal failure".
     """
     by_concepts = defaultdict(list)
-    for link in linked:
-        by_concepts[link.concepts].append(link)
-    best = [
-        link
-        for links in by_concepts.values()
-        for link in _apart(sorted(links, key=lambda link: (-link.score, -link.length, link.start)))
-    ]
-    return sorted(_apart(sorted(best, key=lambda link: (-link.length, -link.score, link.start))))
-
-
-def _apart(links: Iterable[_Linked]) -> Iterator[_Linked]:
-    """The first ones that do not overlap."""
-    taken: set[int] = set()
     for link in links:
-        characters = range(link.start, link.end)
-        if taken.isdisjoint(characters):
-            taken.update(characters)
-            yield link
+        by_concepts[link.concepts].append(link)
+    best = []
+    for same in by_concepts.values():
+        same.sort(key=lambda link: (-link.score, -link.length, link.start))
+        best += drop_overlapping(same)
+    best.sort(key=lambda link: (-link.length, -link.score, link.start))
+    return drop_overlapping(best)
 
 
 class _Weights:
-    """What the vectorizer does not see: letter trigrams that no name has.
+    """Weights of letter trigrams that occur in no name, which the vectorizer ignores.
 
-    scispaCy's similarity leaves them out, by which "asthma xqz" is as good as "asthma". Here they
-    count as the rarest there are, which is the cosine with a dimension for each of them.
+    scispaCy's similarity ignores them, too, so "asthma xqz" is as similar to "asthma" as "asthma".
+    Here they have the weight of the rarest trigram, as if the vectors had a dimension for each.
     """
 
     def __init__(self, vectorizer: Any) -> None:
@@ -254,7 +240,7 @@ class _Weights:
         self._rarest = max(self._squares)
 
     def known_share(self, text: str) -> float:
-        """From 0 to 1: what the similarity is to be multiplied with."""
+        """Return the factor, from 0 to 1, by which to multiply the similarity of a text."""
         known = unknown = 0.0
         for trigram, count in Counter(self._trigrams(text)).items():
             place = self._places.get(trigram)
@@ -263,136 +249,3 @@ class _Weights:
             else:
                 known += count * count * self._squares[place]
         return float(np.sqrt(known / (known + unknown))) if known else 0.0
-
-
-# ---- knowledge base and index ----
-
-
-def _load(model: str) -> spacy.Language:
-    try:
-        return spacy.load(model)
-    except (OSError, ValueError) as err:
-        raise ValueError(
-            f"The pipeline {model!r} cannot be loaded ({err}). Install it, give its folder, or "
-            "set model to null: then all n-grams are candidates."
-        ) from err
-
-
-def _candidate_generator(kb: str, index: str | None) -> "CandidateGenerator":
-    from scispacy.candidate_generation import DEFAULT_KNOWLEDGE_BASES, CandidateGenerator
-    from scispacy.linking_utils import KnowledgeBase
-
-    path = Path(kb)
-    if not path.exists() and kb in DEFAULT_KNOWLEDGE_BASES:
-        try:
-            return CandidateGenerator(name=kb, ef_search=SEARCH)
-        except OSError as err:  # those of requests are such, too
-            raise ValueError(
-                f"scispaCy's release {kb!r} cannot be had ({err}). Let scispaCy fetch it where "
-                "the network can be reached, and copy its cache (~/.scispacy); or give a file "
-                "of your own (kb)."
-            ) from err
-    if not path.is_file():
-        releases = ", ".join(DEFAULT_KNOWLEDGE_BASES)
-        raise ValueError(
-            f"The knowledge base {path} is neither a file nor a release of scispaCy, which "
-            f"are: {releases}. Give the path of a file in scispaCy's JSONL form (kb)."
-        )
-    concepts = KnowledgeBase(read_knowledge_base(path))
-    aliases, vectorizer, ann_index = _index(path, index, concepts).load(ef_search=SEARCH)
-    return CandidateGenerator(ann_index, vectorizer, aliases, concepts)
-
-
-def read_knowledge_base(path: Path) -> "list[Entity]":
-    """The concepts of a file in scispaCy's JSONL form, each checked."""
-    from scispacy.linking_utils import Entity
-
-    entities: list[Entity] = []
-    lines: dict[str, int] = {}
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            raise ValueError(f"{path}, line {number}: a JSON record of a concept is expected here.")
-        for field, problem in _problems(record, lines):
-            message = (
-                f"{path}, line {number}: the field {field} {problem}. A concept has a "
-                "concept_id and a canonical_name, a list of aliases, which may be empty, and "
-                "a list of types."
-            )
-            raise ValueError(message)
-        concept, name = record["concept_id"], record["canonical_name"]
-        aliases, types = (_said(record[field]) for field in ("aliases", "types"))
-        entities.append(Entity(concept, name, aliases, types, record.get("definition")))
-        lines[concept] = number
-    if not entities:
-        raise ValueError(f"{path} holds no concept. Give a file in scispaCy's JSONL form (kb).")
-    return entities
-
-
-def _problems(record: dict[str, Any], lines: dict[str, int]) -> Iterator[tuple[str, str]]:
-    """lines: where the concepts before this one are."""
-    for field in ("concept_id", "canonical_name", "aliases", "types"):
-        if field not in record:
-            yield field, "is missing"
-    for field in ("concept_id", "canonical_name"):
-        if not isinstance(record[field], str) or not record[field].strip():
-            yield field, "is not a text that says something"
-    for field in ("aliases", "types"):
-        if not isinstance(record[field], list) or not all(
-            isinstance(v, str) for v in record[field]
-        ):
-            yield field, "is not a list of texts"
-    if not _said(record["types"]):
-        yield "types", "is empty"
-    if record["concept_id"] in lines:
-        yield "concept_id", f"is that of line {lines[record['concept_id']]}, too"
-
-
-def _said(texts: list[str]) -> list[str]:
-    return [text for text in texts if text.strip()]
-
-
-def _index(path: Path, index: str | None, concepts: "KnowledgeBase") -> "LinkerPaths":
-    """Of a file: that which was built before of the same contents, or a new one."""
-    import sklearn
-    from scispacy.candidate_generation import LinkerPaths
-
-    parent = Path(index) if index else path.parent / f"{path.name}.index"
-    # The vectorizer is stored as an object of its library.
-    folder = parent / f"{digest_of(path)}-sklearn-{sklearn.__version__}"
-    if not folder.is_dir() or not LinkerPaths.from_directory(folder).is_locally_cached():
-        with replaced_folder(folder) as temporary:
-            # In an order that other processes would have built it in, too.
-            _build_index(LinkerPaths.from_directory(temporary), sorted(concepts.alias_to_cuis))
-    return LinkerPaths.from_directory(folder)
-
-
-def _build_index(paths: "LinkerPaths", names: list[str]) -> None:
-    """As scispaCy builds and reads it, but for any knowledge base and any scipy.
-
-    scispaCy's `create_tfidf_ann_index` refuses scipy 1.11 and later, for the sake of 16-bit files,
-    and sees only the letter trigrams of ten or more names. It fails where there are few names; of
-    2,000, 71 would be lost, and 82 of 2,000 others would be as similar as 0.95 to one of them (with
-    all trigrams, 3 are).
-    """
-    import joblib
-    import nmslib
-    import scipy.sparse
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), dtype=np.float32)
-    vectors = vectorizer.fit_transform(names)
-    joblib.dump(vectorizer, paths.tfidf_vectorizer)
-    scipy.sparse.save_npz(paths.tfidf_vectors, vectors)
-    Path(paths.concept_aliases_list).write_text(json.dumps(names), encoding="utf8")
-    index = nmslib.init(
-        method="hnsw", space="cosinesimil_sparse", data_type=nmslib.DataType.SPARSE_VECTOR
-    )
-    index.addDataPointBatch(vectors)
-    index.createIndex(BUILD, print_progress=False)
-    index.saveIndex(paths.ann_index)

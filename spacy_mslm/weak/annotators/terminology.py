@@ -1,4 +1,4 @@
-"""Concepts of a terminology: names that are looked up, see `spacy_mslm.text.terminology`."""
+"""Annotator that looks up the names of a terminology, see `spacy_mslm.text.terminology`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,12 +12,12 @@ from ..concepts import Concept
 
 
 class TerminologyAnnotator:
-    """`spacy_mslm.terminology.v1`.
+    """`spacy_mslm.terminology.v1`: the names of a terminology.
 
-    path: tables of terms, or folders of UMLS (MRCONSO.RRF and MRSTY.RRF). Of concepts that share a
-        name, the one that is read first. None: there are none.
-    clusters: only the semantic types of these are looked for, so that a large terminology takes
-        less memory; None for all.
+    path: Tables of terms, or folders with a UMLS release (MRCONSO.RRF and MRSTY.RRF). Of concepts
+        that share a name, the one that is read first is used. None for no names.
+    clusters: Read only names whose semantic types are in these clusters, which saves memory; None
+        for all names.
     """
 
     def __init__(self, path: str | Sequence[str] | None, clusters: Clusters | None = None) -> None:
@@ -25,5 +25,6 @@ class TerminologyAnnotator:
         self.terminology = Terminology(as_paths(path), STOP_WORDS, types)
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
+        """Yield the concepts of each document."""
         for doc in docs:
             yield [Concept(*found) for found in self.terminology.find(doc.text)]
