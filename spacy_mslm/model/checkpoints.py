@@ -112,7 +112,7 @@ def build_config(stored: dict) -> PretrainedConfig:
 
 
 def build_encoder(config: PretrainedConfig) -> PreTrainedModel:
-    """Create an encoder from its config. Its weights are not initialized, but will be overwritten."""
+    """Create an encoder from its config, without initial weights: they will be overwritten."""
     with no_init_weights():
         model = AutoModelForMaskedLM.from_config(
             config,

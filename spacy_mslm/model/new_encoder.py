@@ -1,4 +1,4 @@
-"""A new encoder: a WordPiece vocabulary that is learnt from text, and a BERT with random weights."""
+"""A new encoder: a WordPiece vocabulary that is learnt from text, a BERT with random weights."""
 
 from collections.abc import Iterable
 from pathlib import Path
