@@ -415,4 +415,4 @@ def test_broken_entities_are_told_without_text(labelled, model, tmp_path):
     ):
         result = run(*arguments)
         assert result.returncode == 1 and "secretname" not in told(result)
-        assert "broken.spacy:0, token 1: the token continues an entity" in told(result)
+        assert "broken.spacy:0, token 1: the token is inside an entity" in told(result)
