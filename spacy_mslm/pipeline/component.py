@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import UnalignedLog, align_gold, document_name
+from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans
 from ..inference.decoding import transition_scores
 from ..inference.predict import predict_entities
 from ..masking.strategies import JointMasking, Masking, NoMasking
@@ -306,9 +306,8 @@ class MSLM(TrainablePipe):
         """Return the sorted labels of gold mentions."""
         labels: set[str] = set()
         for example in examples:
-            doc = example.reference
-            spans = doc.ents if self.spans_key is None else doc.spans.get(self.spans_key)
-            labels.update(span.label_ for span in spans or () if span.label_)
+            spans = gold_spans(example.reference, self.spans_key)
+            labels.update(span.label_ for span in spans if span.label_)
         return sorted(labels)
 
     def update(
