@@ -127,8 +127,10 @@ def _make_document(name: str, document: Element, path: Path) -> Document:
         for offset, length in _locations(annotation, path):
             start, last = _place(offset, segments), _place(offset + length - 1, segments)
             if not length or start is None or last is None:
-                place = {"start": offset, "end": offset + length, "length": len(text)}
-                raise ValueError(Errors.M160.format(path=path, line=line, **place))
+                end, size = offset + length, len(text)
+                raise ValueError(
+                    Errors.M160.format(path=path, line=line, start=offset, end=end, length=size)
+                )
             parts.append((start, last + 1))
             check_mention(Mention(start, last + 1, label), text, path=path, line=line)
         found = " ".join(text[start:end] for start, end in parts)
