@@ -69,7 +69,7 @@ class Errors(metaclass=_WithCodes):
         "bytes) from 0, and the end is exclusive."
     )
     M164 = (
-        "{path}, line {line}: the document id {id} already occurs on line {other}. Remove one of "
+        "{path}, line {line}: the document {id} already occurs on line {other}. Remove one of "
         "the two documents, or change its id."
     )
     M165 = "{path} is missing, but {other} needs it. Restore it, or remove {other}."

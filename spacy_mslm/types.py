@@ -66,7 +66,7 @@ class Mention(NamedTuple):
 
 
 class Unaligned(NamedTuple):
-    """A gold entity that does not fit the tokens of the document: character offsets and the reason."""
+    """A gold entity that does not fit the document's tokens: character offsets and the reason."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ class Gold:
 
 
 class Window(NamedTuple):
-    """Pieces `start:end` of a document. Predictions for `own_start:own_end` come from this window."""
+    """Pieces `start:end` of a document. The pieces `own_start:own_end` are predicted from here."""
 
     start: int
     end: int

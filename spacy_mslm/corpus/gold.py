@@ -16,6 +16,11 @@ from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
 logger = logging.getLogger("spacy_mslm")
 
 
+def gold_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
+    """Return the spans in `doc.spans[spans_key]`, or the entities of a document if it is None."""
+    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+
+
 def align_gold(example: Example, spans_key: str | None) -> Gold:
     """Return the tags and mentions of an example.
 

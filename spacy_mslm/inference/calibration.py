@@ -1,8 +1,9 @@
-"""Confidences that mean probabilities: a temperature, and the error that is left.
+"""Calibration of confidences: a temperature, and the calibration error.
 
-A mention's confidence is a product over its tokens, and a trained encoder is too sure of itself.
-The temperature acts on the mention as a whole, `sigmoid(logit(confidence) / temperature)`: it is
-fitted to how often mentions of a confidence are right, changes no prediction and keeps their order.
+The confidence of a mention is a product over its tokens, and trained encoders are overconfident.
+The temperature applies to the mention as a whole: `sigmoid(logit(confidence) / temperature)`. It is
+fitted to how often mentions are correct at each confidence. It changes neither the predicted
+mentions nor the order of their confidences.
 """
 
 from typing import NamedTuple
@@ -10,24 +11,29 @@ from typing import NamedTuple
 import numpy as np
 
 BINS = 10
-# Confidences are kept this far from 0 and 1, about what 32-bit floats resolve.
+# The minimum distance of confidences from 0 and 1, about the resolution of 32-bit floats.
 EPSILON = 1e-7
-# 1 / temperature is looked for between these. A temperature below 0.5 would push confidences closer
-# to 1 than 64-bit floats can tell apart from it; above 100, all of them are 0.5.
+# The range of 1 / temperature. With a temperature below 0.5, confidences would get closer to 1 than
+# 64-bit floats can represent. Above 100, all of them are close to 0.5.
 INVERSE_RANGE = (0.01, 2.0)
 
 
 class Calibration(NamedTuple):
-    """A fitted temperature, and what it was fitted to."""
+    """A fitted temperature and the calibration error before and after."""
 
     temperature: float
     error_before: float  # expected calibration error at temperature 1
     error_after: float
-    mentions: int
+    mentions: int  # the number of mentions that it was fitted to
 
 
-def calibrate(confidences: np.ndarray, correct: np.ndarray) -> Calibration:
-    """Fit a temperature to (n,) confidences and (n,) whether the mentions are right."""
+def fit_calibration(confidences: np.ndarray, correct: np.ndarray) -> Calibration:
+    """Fit a temperature and measure its effect.
+
+    Args:
+        confidences: (n,) The confidences of predicted mentions, at temperature 1.
+        correct: (n,) Whether each mention is correct.
+    """
     temperature = fit_temperature(confidences, correct)
     return Calibration(
         temperature,
@@ -38,29 +44,33 @@ def calibrate(confidences: np.ndarray, correct: np.ndarray) -> Calibration:
 
 
 def rescale(confidences: np.ndarray, temperature: float) -> np.ndarray:
-    """(n,) confidences at temperature 1 -> (n,) at another."""
+    """Convert (n,) confidences at temperature 1 to (n,) confidences at another temperature."""
     if temperature == 1.0:
         return confidences
     return _sigmoid(_logit(confidences, EPSILON) / temperature)
 
 
 def unscale(confidences: np.ndarray, temperature: float) -> np.ndarray:
-    """(n,) confidences at a temperature -> (n,) what they were at temperature 1."""
+    """Convert (n,) confidences at a temperature to (n,) confidences at temperature 1."""
     if temperature == 1.0:
         return confidences
     return _sigmoid(_logit(confidences, 1e-16) * temperature)
 
 
 def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
-    """The temperature at which the confidences are likeliest, given which mentions were correct.
+    """Return the maximum-likelihood temperature of confidences.
 
-    confidences: (n,) of predicted mentions, at temperature 1.
-    correct: (n,) whether each is a gold mention, in boundaries and type.
+    Args:
+        confidences: (n,) The confidences of predicted mentions, at temperature 1.
+        correct: (n,) Whether each mention equals a gold mention in boundaries and type.
+
+    Raises:
+        ValueError: If there are no mentions.
     """
     if not len(confidences):
         raise ValueError(
-            "No predicted mention has a confidence, so there is nothing to fit a temperature "
-            "to. Give annotated text in which the pipeline finds entities."
+            "A temperature cannot be fitted because no predicted mention has a confidence. Give "
+            "annotated text in which the pipeline finds entities."
         )
     logits = _logit(confidences, EPSILON)
 
@@ -76,8 +86,11 @@ def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
 
 
 def calibration_error(confidences: np.ndarray, correct: np.ndarray) -> float:
-    """Expected calibration error: |mean confidence - share of correct ones| in ten bins of equal
-    width, averaged over the mentions."""
+    """Return the expected calibration error.
+
+    This is |mean confidence - share of correct mentions| in ten bins of equal width, averaged over
+    the mentions.
+    """
     bins = np.minimum((confidences * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, weights=confidences - correct, minlength=BINS)
     return float(np.abs(gaps).sum() / len(confidences))

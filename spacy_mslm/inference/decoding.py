@@ -1,16 +1,23 @@
-"""Head outputs -> entity spans: the best legal BIO sequence, and the spans in it."""
+"""Tag probabilities -> entity spans: the best valid BIO sequence, and the spans in it."""
 
 import numpy as np
 
 from ..types import BIO, MISSING, B, I, O
 
-# How many imagined transitions, spread as the tags are, stand beside those that were counted:
-# with little data, transitions say little.
+# The number of pseudo-counts, distributed like the tags, that are added to the counted transitions.
+# They reduce the influence of transitions that were counted on little data.
 SMOOTHING = 10.0
 
 
 def count_transitions(tags: np.ndarray) -> np.ndarray:
-    """(tokens,) gold tags -> (3, 3) how often each tag follows each; across missing ones, never."""
+    """Count how often each tag follows each other tag.
+
+    Args:
+        tags: (tokens,) Gold tags. Pairs with a MISSING tag are not counted.
+
+    Returns:
+        (3, 3) The counts, by the first and the second tag.
+    """
     counts = np.zeros((len(BIO), len(BIO)), dtype=np.int64)
     known = (tags[:-1] != MISSING) & (tags[1:] != MISSING)
     np.add.at(counts, (tags[:-1][known], tags[1:][known]), 1)
@@ -18,11 +25,16 @@ def count_transitions(tags: np.ndarray) -> np.ndarray:
 
 
 def transition_scores(counts: np.ndarray, weight: float) -> np.ndarray:
-    """(3, 3) `weight * log(P(tag | tag before) / P(tag))`; I after O is out of the question.
+    """Return (3, 3) transition scores: `weight * log(P(tag | previous tag) / P(tag))`.
 
-    The detection head judges each token by itself and says B twice where one mention has two
-    words that often begin one. How tags follow each other in the training set corrects that; it
-    is taken relative to how frequent a tag is, since the head knows the latter already.
+    I after O has a score of minus infinity. The detection head tags each token independently and
+    may tag two tokens of one mention as B if both often begin a mention. The transitions of the
+    training set correct this. They are relative to the frequency of a tag because the head has
+    already learnt that.
+
+    Args:
+        counts: (3, 3) Counts from `count_transitions`.
+        weight: The weight of the transitions.
     """
     scores = np.zeros((len(BIO), len(BIO)))
     if counts.any():
@@ -34,13 +46,17 @@ def transition_scores(counts: np.ndarray, weight: float) -> np.ndarray:
 
 
 def surely_outside(log: np.ndarray, transitions: np.ndarray) -> np.ndarray:
-    """(tokens,) whether a token is O in the best sequence for sure, whatever the others are.
+    """Return (tokens,) whether a token is O in the best sequence, whatever the other tags are.
 
-    Let a sequence have another tag there. Make it O and, since I cannot follow, an I after it B:
-    that wins what O is above the better of B and I, and loses at most what that I was above B and
-    what three transitions can differ by. Where the first is more, the sequence was not the best.
+    Take any sequence with another tag at this token. Change it to O and, since I cannot follow O,
+    change an I after it to B. This gains the difference between O and the better of B and I. It
+    loses at most the difference between I and B at the next token and three times the largest
+    difference between transitions. If the gain is larger than the loss, the sequence was not the
+    best one.
 
-    log: (tokens, 3) log-probabilities of B, I, O.
+    Args:
+        log: (tokens, 3) Log-probabilities of B, I, O.
+        transitions: (3, 3) Transition scores.
     """
     won = log[:, O] - np.maximum(log[:, B], log[:, I])
     after = np.append(np.maximum(log[1:, I] - log[1:, B], 0.0), 0.0)
@@ -49,20 +65,24 @@ def surely_outside(log: np.ndarray, transitions: np.ndarray) -> np.ndarray:
 
 
 def last_surely_outside(probabilities: np.ndarray, transitions: np.ndarray) -> int:
-    """The last token of a part that is surely outside whatever follows the part; 0 for none."""
+    """Return the last token of a part that is O whatever follows the part, 0 if there is none."""
     sure = surely_outside(_log(probabilities), transitions)[:-1]
     return int(np.flatnonzero(sure)[-1]) if sure.any() else 0
 
 
 def decode_bio(probabilities: np.ndarray, transitions: np.ndarray) -> np.ndarray:
-    """The tag sequence with the best sum of log-probabilities and transition scores (Viterbi).
+    """Find the tags with the highest sum of log-probabilities and transition scores (Viterbi).
 
-    Most tokens of a text are surely outside. They part the sequence: what is between two of them
-    is decoded by itself, with the two as its ends.
+    Most tokens of a text are surely outside. They divide the sequence: the tokens between two of
+    them are decoded separately, with the two as the ends.
 
-    probabilities: (tokens, 3) of B, I, O.
-    transitions: (3, 3) from `transition_scores`; no sequence starts with I.
-    returns: (tokens,) tags.
+    Args:
+        probabilities: (tokens, 3) Probabilities of B, I, O.
+        transitions: (3, 3) Transition scores from `transition_scores`. A sequence cannot start with
+            I.
+
+    Returns:
+        (tokens,) The tags.
     """
     log = _log(probabilities)
     tags = np.full(len(log), O)
@@ -84,7 +104,7 @@ def _viterbi(log: list[list[float]], transitions: np.ndarray) -> list[int]:
     bb, bi, bo, ib, ii, io, ob, _, oo = transitions.ravel().tolist()
     b, i, o = log[0][B], -np.inf, log[0][O]
     came: list[tuple[int, int, int]] = []  # the best tag before a B, an I, an O
-    # Plain floats: for three tags, numpy's overhead at each token is ten times this loop's.
+    # Python floats, because numpy would take ten times longer for three tags.
     for log_b, log_i, log_o in log[1:]:
         to_b = max((b + bb, B), (i + ib, I), (o + ob, O))
         to_i = max((b + bi, B), (i + ii, I))
@@ -100,9 +120,9 @@ def _viterbi(log: list[list[float]], transitions: np.ndarray) -> list[int]:
 
 
 def bio_spans(tags: np.ndarray) -> np.ndarray:
-    """(tokens,) legal tags -> (spans, 2) ranges `start:end`."""
+    """Return (spans, 2) ranges `start:end` of (tokens,) valid tags."""
     starts = np.flatnonzero(tags == B)
-    # A span ends before the next token that is not inside one.
+    # A span ends before the next token that is not tagged I.
     stops = np.append(np.flatnonzero(tags != I), len(tags))
     ends = stops[np.searchsorted(stops, starts, side="right")]
     return np.stack([starts, ends], axis=1)

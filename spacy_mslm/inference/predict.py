@@ -1,9 +1,10 @@
-"""Pieces -> entities with confidences: windows through the encoder, detection, classification.
+"""Pieces -> entities with confidences: encoding of windows, detection, classification.
 
-Windows of all documents go through in groups of bounded size, batched by length within a group, so
-that memory grows neither with the number of documents nor with their length. A document that is
-longer than a group is read in parts. A part ends at a token that is surely in no mention: what
-comes after it is decoded with the next part, and mentions are those of the document as a whole.
+The windows of all documents are processed in groups of limited size and are batched by length
+within a group, so that memory does not grow with the number of documents or their length. A
+document longer than a group is read in parts. A part is decoded up to a token that is surely
+outside every mention. The rest is decoded with the next part, so the mentions are the same as if
+the document were read at once.
 
     pieces   |<---- group ---->|<---- group ---->|<- ...
     tokens    ..(heart failure).....(renal   failure)....
@@ -27,14 +28,20 @@ from ..types import BIO, Entity, O, Pieces, Prediction, Window, no_ints
 from .calibration import rescale
 from .decoding import bio_spans, decode_bio, last_surely_outside
 
-# Pieces whose vectors are kept at a time.
+# The maximum number of pieces whose vectors are kept at a time.
 GROUP_PIECES = 16_384
-# On a CPU, larger batches fall out of its caches: 4,096 pieces take a quarter longer a piece.
+# Larger batches do not fit into the caches of a CPU: 4,096 pieces take 25 % more time per piece.
 CPU_BATCH_PIECES = 1024
 
 
 class Part(NamedTuple):
-    """Consecutive windows of a document, and whether they are its last ones."""
+    """Consecutive windows of a document.
+
+    Attributes:
+        document: The index of the document.
+        windows: The windows.
+        is_last: Whether these are the last windows of the document.
+    """
 
     document: int
     windows: list[Window]
@@ -42,19 +49,21 @@ class Part(NamedTuple):
 
     @property
     def start(self) -> int:
+        """The first piece that these windows own."""
         return self.windows[0].own_start if self.windows else 0
 
     @property
     def end(self) -> int:
+        """The end of the pieces that these windows own."""
         return self.windows[-1].own_end if self.windows else 0
 
 
 class Read(NamedTuple):
-    """What the encoder and the detection head say of a document from piece `start` on."""
+    """The outputs of the encoder and the detection head for a document from piece `start` on."""
 
     start: int
     vectors: torch.Tensor  # (pieces, hidden)
-    bio: np.ndarray  # (tokens that begin in these pieces, 3)
+    bio: np.ndarray  # (tokens that begin in these pieces, 3) tag probabilities
 
 
 def predict_entities(
@@ -67,21 +76,25 @@ def predict_entities(
 ) -> list[Prediction]:
     """Find the entities of each document.
 
-    shim: Holds the network and its wordpieces.
-    windows: How documents are cut into windows.
-    documents: The documents as wordpieces.
-    batch_pieces: The most padded pieces that go through the encoder at once.
-    transitions: (3, 3) The score of one tag after another.
-    temperature: The temperature of the confidences.
-    RETURNS: One prediction for each document, in order.
+    Args:
+        shim: Holds the network and its wordpieces.
+        windows: How documents are divided into windows.
+        documents: The documents as wordpieces.
+        batch_pieces: The maximum number of padded pieces that go through the encoder at once.
+        transitions: (3, 3) Transition scores.
+        temperature: The temperature of the confidences.
+
+    Returns:
+        One prediction for each document, in order.
     """
     predictions = [_nothing_found(len(pieces.words)) for pieces in documents]
     with shim.inference() as network:
         if network.device.type == "cpu":
             batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
-        left: Read | None = None  # of the document that the last group has ended in
+        left: Read | None = None  # the rest of the document in which the last group ended
         for group in _groups(windows, documents):
-            # No name here for what is read of a group: it is gone before the next one is read.
+            # The vectors of a group are not bound to a name, so that they are freed before the
+            # next group is read.
             left = _find_entities(
                 network,
                 documents,
@@ -101,7 +114,7 @@ def _nothing_found(n_tokens: int) -> Prediction:
 
 
 def _groups(settings: WindowSettings, documents: Sequence[Pieces]) -> Iterator[list[Part]]:
-    """Parts of at most GROUP_PIECES pieces together; a single window may exceed it."""
+    """Yield groups of parts with at most GROUP_PIECES pieces. A single window may exceed it."""
     group: list[Part] = []
     size = 0
     for i, pieces in enumerate(documents):
@@ -126,7 +139,8 @@ def _read(
     batch_pieces: int,
     left: Read | None,
 ) -> list[Read]:
-    """What is read of each part; of the first one, with what is left of its document."""
+    """Return the outputs for each part. Those of the first part start with what is left of its
+    document."""
     vectors = _encode(network, wordpieces, documents, group, batch_pieces)
     reads = _detect(network, documents, group, vectors)
     if left is not None:
@@ -142,9 +156,9 @@ def _encode(
     group: list[Part],
     batch_pieces: int,
 ) -> torch.Tensor:
-    """(all pieces of the group, hidden): each piece's vector from the window that owns it."""
+    """Return (pieces of the group, hidden): each piece's vector from the window that owns it."""
     sequences: list[np.ndarray] = []
-    places: list[tuple[slice, slice]] = []  # in the group, and in the window's row
+    places: list[tuple[slice, slice]] = []  # in the group, and in the row of the window
     offset = 0
     for part in group:
         for window in part.windows:
@@ -167,7 +181,7 @@ def _encode(
 def _detect(
     network: MSLMNetwork, documents: Sequence[Pieces], group: list[Part], vectors: torch.Tensor
 ) -> list[Read]:
-    """Detection at the first piece of every token, part by part."""
+    """Tag the tokens of each part, each at its first piece."""
     firsts, offset = [], 0
     for part in group:
         pieces = documents[part.document]
@@ -195,23 +209,24 @@ def _find_entities(
     transitions: np.ndarray,
     temperature: float,
 ) -> Read | None:
-    """Decode and classify; fills in `predictions` and returns what is left for the next group."""
-    found: list[tuple[Prediction, np.ndarray, np.ndarray]] = []  # with spans, their probabilities
+    """Decode and classify a group. Adds to `predictions` and returns what is left for the next
+    group."""
+    found: list[tuple[Prediction, np.ndarray, np.ndarray]] = []  # with spans and probabilities
     vectors, left = [], None
     for part, read in zip(group, reads, strict=True):
         pieces, prediction = documents[part.document], predictions[part.document]
         firsts = pieces.starts[pieces.tagged]
         tokens = pieces.tagged[np.searchsorted(firsts, read.start) :][: len(read.bio)]
         prediction.bio[tokens] = bio = read.bio
-        # Where nothing is sure, a part is decoded up to its end.
+        # If no token is surely outside, the part is decoded up to its end.
         if not part.is_last and (cut := last_surely_outside(bio, transitions)):
-            # The token at the cut is decoded twice, as an end of either side.
+            # The token at the cut is decoded on both sides.
             start = int(pieces.starts[tokens[cut]])
             left = Read(start, read.vectors[start - read.start :].clone(), bio[cut:])
             tokens, bio = tokens[: cut + 1], bio[: cut + 1]
-        # Without a type to give it, a mention cannot be named: an untrained pipe finds none.
+        # A network without types cannot label mentions, so it predicts none.
         spans, confidences = _find_spans(bio if network.types else bio[:0], transitions)
-        # Tokens without pieces are passed over: a mention goes on across a line break.
+        # Tokens without pieces are skipped, so a mention can continue across a line break.
         ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
         found.append((prediction, ranges, confidences))
         places = (pieces.starts[ranges] - read.start).tolist()
@@ -232,7 +247,7 @@ def _find_entities(
 def _find_spans(
     probabilities: np.ndarray, transitions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, 3) -> (spans, 2) and (spans,) products of their tokens' tag probabilities."""
+    """Return (spans, 2) ranges and (spans,) the products of the probabilities of their tags."""
     if not len(probabilities):
         return no_ints(0, 2), np.zeros(0)
     tags = decode_bio(probabilities, transitions)
@@ -243,7 +258,7 @@ def _find_spans(
 
 
 def _classify(network: MSLMNetwork, spans: list[torch.Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Type index and its probability for each span, given as the vectors of its pieces."""
+    """Return the type index and its probability for each span, given the vectors of its pieces."""
     if not spans:
         return no_ints(), np.zeros(0)
     sizes = torch.tensor([len(vectors) for vectors in spans])

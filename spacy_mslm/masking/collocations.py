@@ -1,7 +1,7 @@
 """Collocations of 2 to 4 words, the vocabulary of PMI masking: its file, and search in text.
 
 The file can be read and edited by people. It has one line per collocation, sorted by length and
-then by PMI, both descending. Masking takes collocations in the order of the file.
+then by PMI, both descending. PMI masking takes collocations in the order of the file.
 
     # PMI (nats)	occurrences	collocation
     15.2031	31	adenomatous polyposis coli gene
@@ -17,7 +17,7 @@ from ..util.files import replace_file
 SIZES = (2, 3, 4)
 HEADER = "# PMI (nats)\toccurrences\tcollocation"
 
-# A tree of words. At the end of a collocation, RANK is its place in the vocabulary.
+# A tree of words. The last word of a collocation has its rank in the vocabulary under the key RANK.
 Trie = dict[Any, Any]
 RANK = None
 
@@ -31,7 +31,7 @@ class Collocation(NamedTuple):
 
 
 def build_trie(collocations: Iterable[Sequence[str]]) -> Trie:
-    """Build the tree of some collocations, ranked in the given order."""
+    """Build a tree of collocations, which are ranked in the given order."""
     root: Trie = {}
     for rank, words in enumerate(collocations):
         node = root
@@ -44,7 +44,7 @@ def build_trie(collocations: Iterable[Sequence[str]]) -> Trie:
 def find_collocations(trie: Trie, words: Sequence[str]) -> list[tuple[int, int]]:
     """Find all collocations in a text.
 
-    The run time is linear in the number of words and does not depend on the vocabulary.
+    The run time is linear in the number of words and does not depend on the size of the vocabulary.
 
     Returns:
         Ranges `start, end` of words, sorted by the rank of the collocation, then by position.
@@ -72,12 +72,16 @@ def write_collocations(
 
 
 def read_collocations(path: Path) -> Iterator[Collocation]:
-    """Yield the collocations of a file in its order. Lines that start with `#` are comments."""
+    """Yield the collocations of a file in its order. Lines that start with `#` are comments.
+
+    Raises:
+        ValueError: If the file or one of its lines cannot be read.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
         raise ValueError(
-            f"The PMI vocabulary {path} cannot be read ({type(err).__name__}). Create it with "
+            f"Could not read the PMI vocabulary {path} ({type(err).__name__}). Create it with "
             "'python -m spacy mslm pmi TRAIN OUTPUT', and give its path (--paths.pmi)."
         ) from None
     for number, line in enumerate(text.split("\n"), start=1):

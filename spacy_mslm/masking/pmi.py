@@ -24,7 +24,7 @@ from ..text.sentences import sentence_starts
 from .collocations import SIZES, Collocation
 
 CHUNK = 4_000_000  # words counted at a time
-BREAK = 0  # between sentences; no word has this number
+BREAK = 0  # the end of a sentence; no word has this number
 NONE = -1
 
 Ngram = tuple[int, ...]
@@ -33,8 +33,9 @@ Ngram = tuple[int, ...]
 class Level(NamedTuple):
     """The n-grams of one length.
 
-    total: Their number in the text, frequent or not.
-    counts: The number of occurrences of the frequent ones.
+    Attributes:
+        total: The number of n-grams of this length in the text, frequent or not.
+        counts: The number of occurrences of each frequent n-gram.
     """
 
     total: int
@@ -104,9 +105,12 @@ def count_ngrams(chunks: Callable[[], Iterable[np.ndarray]], min_count: int) -> 
     """Count the n-grams of 1 to 4 words.
 
     Args:
-        chunks: Returns the text as numbers of words, with a BREAK after each sentence. Sentences
-            do not continue in the next chunk.
-        min_count: The number of occurrences of a frequent n-gram.
+        chunks: Returns the text as numbers of words, with a BREAK after each sentence. Sentences do
+            not continue in the next chunk.
+        min_count: The minimum number of occurrences of a frequent n-gram.
+
+    Returns:
+        The n-grams of each length.
     """
     totals = dict.fromkeys((1, *SIZES), 0)
     for chunk in chunks():
@@ -114,9 +118,9 @@ def count_ngrams(chunks: Callable[[], Iterable[np.ndarray]], min_count: int) -> 
         for size in totals:
             totals[size] += int(np.maximum(lengths - size + 1, 0).sum())
     words, counts = _tally((chunk[chunk != BREAK] for chunk in chunks()), min_count)
-    # An n-gram is identified by its place among the frequent ones of its length. Its code, by which
-    # it is counted, is the place of its first n - 1 words times the number of words, plus its last
-    # word.
+    # An n-gram is identified by its index among the frequent ones of its length. It is counted by
+    # its code: the index of its first n - 1 words times the number of words, plus the index of its
+    # last word.
     tables = [words]
     ngrams = words[:, None]
     levels = {1: Level(totals[1], _by_ngram(ngrams, counts))}
@@ -134,8 +138,10 @@ def _by_ngram(ngrams: np.ndarray, counts: np.ndarray) -> dict[Ngram, int]:
 
 
 def _codes(chunk: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
-    """Return (n,) the codes of the chunk's n-grams whose parts are frequent, one word longer than
-    the n-grams of the last table."""
+    """Return (n,) the codes of the n-grams of a chunk whose parts are frequent.
+
+    They are one word longer than the n-grams of the last table.
+    """
     words = _places(chunk, tables[0])
     codes = chunk
     for size, table in enumerate(tables, start=1):
@@ -147,7 +153,7 @@ def _codes(chunk: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
 
 
 def _places(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Return the place of each code in a sorted table, or NONE."""
+    """Return the index of each code in a sorted table, or NONE."""
     if not len(table):
         return np.full(len(codes), NONE)
     at = np.minimum(np.searchsorted(table, codes), len(table) - 1)
@@ -155,7 +161,7 @@ def _places(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 
 def _tally(arrays: Iterable[np.ndarray], min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n,) the values that occur often enough, sorted, and (n,) their counts."""
+    """Return (n,) the sorted values that occur `min_count` times or more, and (n,) their counts."""
     values = counts = np.zeros(0, np.int64)
     for array in arrays:
         new, new_counts = np.unique(array, return_counts=True)
@@ -169,7 +175,8 @@ def _tally(arrays: Iterable[np.ndarray], min_count: int) -> tuple[np.ndarray, np
 
 
 def _numbers(doc: Doc) -> np.ndarray:
-    """Return the hashes of a Doc's words with a BREAK after each sentence, without white space."""
+    """Return the hashes of the words of a Doc without white space, with a BREAK after each
+    sentence."""
     orths, spaces = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
     ends = np.append(sentence_starts(doc)[1:], len(doc))
     words = np.insert(orths, ends, BREAK)

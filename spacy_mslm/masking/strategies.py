@@ -1,7 +1,7 @@
-"""Which pieces of a sequence are masked, and of what kind (paper §2.1 and §3 "Setup").
+"""Masking strategies: which pieces of a window are masked, and as which kind (paper §2.1 and §3).
 
-A strategy chooses words or whole mentions and masks every piece of what it chose; it is drawn anew
-each time a sequence is seen. Special pieces are not part of a window, so they are never masked.
+A strategy chooses words or whole mentions and masks all their pieces. Masks are drawn again each
+time a window is used. Special pieces are not part of a window, so they are never masked.
 
     words      the    patient  had   [congestive  heart  failure]   yesterday   .
     pieces     the    patient  had    congest ##ive heart failure   yesterday   .
@@ -9,11 +9,11 @@ each time a sequence is seen. Special pieces are not part of a window, so they a
                `blm_rate` of all words, drawn outside every mention; `elm_rate` of the mentions
     span        .       BLM    BLM     .       .      .     .           .       .
     pmi         .        .      .      .       .     ELM   ELM          .       .
-               `rate` of all words, drawn as spans of 2 to 4, or found as collocations of 2 to 4
-               ("heart failure"), wherever they stand; what lies in a mention is ELM
+               `rate` of all words, drawn as spans of 2 to 4 words, or found as collocations of
+               2 to 4 words ("heart failure"); pieces in a mention are ELM, all others BLM
 
-A strategy is any callable `(window, generator) -> kinds` given in the config; register one in
-spaCy's `misc` registry to add your own.
+A strategy is any callable `(window, generator) -> kinds` in the config. To add your own, register
+it in spaCy's `misc` registry.
 """
 
 import math
@@ -31,20 +31,27 @@ from .collocations import SIZES, Trie, build_trie, find_collocations, read_collo
 class Masking(Protocol):
     """A masking strategy.
 
-    window: the words of one window and the mentions in it.
-    generator: the only source of chance, so that a run repeats.
-    returns: (pieces,) of UNMASKED, BLM or ELM.
+    Args:
+        window: The words of a window and the mentions in it.
+        generator: The only source of randomness, so that runs can be repeated.
+
+    Returns:
+        (pieces,) UNMASKED, BLM or ELM.
     """
 
     def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray: ...
 
 
 class JointMasking:
-    """`spacy_mslm.JointMasking.v1`: the paper's joint ELM-BLM strategy.
+    """`spacy_mslm.JointMasking.v1`: masks whole mentions and other words (the paper's joint
+    ELM-BLM).
 
-    `ceil(elm_rate * mentions)` mentions are masked whole (ELM) and `ceil(blm_rate * words)` words
-    outside every mention (BLM; fewer where there are not enough of them). `blm_rate = 0` is
-    entity-only masking, `elm_rate = 1` masks every mention.
+    It masks `ceil(elm_rate * mentions)` mentions (ELM) and `ceil(blm_rate * words)` words outside
+    all mentions (BLM), or all of these words if there are fewer.
+
+    Args:
+        elm_rate: The share of mentions to mask. 1 masks every mention.
+        blm_rate: The number of words to mask, as a share of all words. 0 masks only mentions.
     """
 
     def __init__(self, elm_rate: float = 1.0, blm_rate: float = 0.075) -> None:
@@ -65,8 +72,13 @@ class JointMasking:
 
 
 class TokenMasking:
-    """`spacy_mslm.TokenMasking.v1`: plain masked-LM (BLM alone), `ceil(rate * words)` words
-    wherever they stand; all of them are of kind BLM."""
+    """`spacy_mslm.TokenMasking.v1`: masks words anywhere, as in plain masked language modeling.
+
+    All masked pieces are of the kind BLM, in mentions too.
+
+    Args:
+        rate: The share of words to mask. `ceil(rate * words)` words are masked.
+    """
 
     def __init__(self, rate: float = 0.15) -> None:
         self.rate = check_rate("rate", rate)
@@ -78,11 +90,13 @@ class TokenMasking:
 
 
 class SpanMasking:
-    """`spacy_mslm.SpanMasking.v1`: SPAN, Algorithm 1. Up to `ceil(rate * words)` words in spans of
-    2 to 4.
+    """`spacy_mslm.SpanMasking.v1`: masks random spans of 2 to 4 words (SPAN, Algorithm 1).
 
-    Starts come in random order, each with a random length, which is cut to what is left of the
-    budget and to the end of the sequence; a span that would touch a masked word is passed over.
+    Spans start at words in random order and have random lengths. A span is cut at the end of the
+    window and where the budget is used up. A span that overlaps a masked word is skipped.
+
+    Args:
+        rate: The share of words to mask. At most `ceil(rate * words)` words are masked.
     """
 
     def __init__(self, rate: float = 0.15) -> None:
@@ -105,16 +119,17 @@ class SpanMasking:
 
 
 class PMIMasking:
-    """`spacy_mslm.PMIMasking.v1`: PMI, Algorithm 2. Collocations of a vocabulary that
-    `spacy mslm pmi` wrote, as they are found in the window, up to `ceil(rate * words)` words.
+    """`spacy_mslm.PMIMasking.v1`: masks collocations of a PMI vocabulary (PMI, Algorithm 2).
 
-    They are masked in the order of the vocabulary; one that would touch a masked word is passed
-    over, the last is cut to what is left of the budget. Nothing is random: a sequence is masked in
-    the same way each time.
+    Collocations are masked in the order of the vocabulary. One that overlaps a masked word is
+    skipped, and the last one is cut where the budget is used up. Nothing is random: a window is
+    always masked in the same way.
 
-    vocabulary: the file. It is read when masks are first drawn, so that a trained pipeline can be
-        used where the file is not.
-    ranked: Always true. Earlier versions stored it in the config of a pipeline.
+    Args:
+        vocabulary: The file that `spacy mslm pmi` wrote. It is read when masks are first drawn, so
+            that a trained pipeline does not need the file.
+        rate: The share of words to mask. At most `ceil(rate * words)` words are masked.
+        ranked: Always true. Earlier versions stored it in the config of a pipeline.
     """
 
     def __init__(self, vocabulary: str | None, rate: float = 0.15, ranked: bool = True) -> None:
@@ -125,9 +140,10 @@ class PMIMasking:
 
     @cached_property
     def trie(self) -> Trie:
+        """The collocations of the vocabulary."""
         if self.vocabulary is None:
             raise ValueError(
-                "PMI masking needs a vocabulary, and none is set. Write one from the training "
+                "PMI masking needs a vocabulary, and none is set. Create one from the training "
                 "text with 'python -m spacy mslm pmi TRAIN OUTPUT', and give --paths.pmi "
                 "OUTPUT."
             )
@@ -149,14 +165,14 @@ class PMIMasking:
 
 
 class NoMasking:
-    """`spacy_mslm.NoMasking.v1`: vanilla fine-tuning; nothing is masked in any view."""
+    """`spacy_mslm.NoMasking.v1`: masks nothing, for plain fine-tuning."""
 
     def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray:
         return np.full(len(window.token_of), UNMASKED, dtype=np.int8)
 
 
 def in_mentions(window: MaskableWindow, tokens: np.ndarray) -> np.ndarray:
-    """(n,) token indices -> (n,) whether each lies in a mention."""
+    """Return (n,) whether each of (n,) token indices is in a mention."""
     inside = np.zeros(len(tokens), dtype=bool)
     for start, end in window.mentions:
         inside |= (tokens >= start) & (tokens < end)
@@ -164,19 +180,28 @@ def in_mentions(window: MaskableWindow, tokens: np.ndarray) -> np.ndarray:
 
 
 def mark_kinds(window: MaskableWindow, masked: np.ndarray) -> np.ndarray:
-    """(words,) which words are masked -> (pieces,) ELM in a mention, BLM elsewhere, UNMASKED."""
+    """Return (pieces,) the kinds of pieces: ELM in a mention, BLM elsewhere, UNMASKED.
+
+    Args:
+        window: The window.
+        masked: (words,) Which words of the window are masked.
+    """
     chosen = np.isin(window.token_of, window.tokens[masked])
     kinds = np.where(in_mentions(window, window.token_of), ELM, BLM)
     return np.where(chosen, kinds, UNMASKED).astype(np.int8)
 
 
 def budget(rate: float, n: int) -> int:
-    """`ceil(rate * n)`, in the arithmetic of the decimal rate and not of its binary neighbour
-    (0.07 * 100 is a little more than 7 in floating point)."""
+    """Return `ceil(rate * n)`.
+
+    A small tolerance makes the result that of the decimal rate: in floating point, 0.07 * 100 is
+    slightly more than 7.
+    """
     return math.ceil(rate * n - 1e-9)
 
 
 def check_rate(name: str, rate: float) -> float:
-    if not 0.0 <= rate <= 1.0:  # also refuses NaN
+    """Return the rate, or raise a ValueError if it is not between 0 and 1."""
+    if not 0.0 <= rate <= 1.0:  # also true of NaN
         raise ValueError(Errors.M003.format(name=name, value=rate))
     return rate

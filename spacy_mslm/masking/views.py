@@ -1,12 +1,12 @@
-"""What the tagging heads look at in training (`shared/method.md` §4): windows -> rows.
+"""Views: windows -> the rows that are trained on.
 
-    view     rows of a window                                  tagging heads read
-    clean    one clean, one masked (for the masked-LM head)    the clean one
-    masked   one masked                                        the masked one: the paper's code
-    mixed    one, masked with probability p                    whichever it is
+    view     rows of a window                                  the tagging heads read
+    clean    one clean, one masked (for the masked-LM head)    the clean row
+    masked   one masked                                        the masked row (the paper's code)
+    mixed    one, masked with a given probability              this row
 
-`masked` never shows a mention to the tagging heads, so a model trained with it finds none on
-ordinary text: it exists to reproduce the paper.
+In the `masked` view the tagging heads never see the words of a masked mention, so a model that is
+trained with it finds hardly any mentions in ordinary text. It exists to reproduce the paper.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,14 @@ View = Literal["clean", "masked", "mixed"]
 def view_rows(
     view: View, row: Row, kinds: Callable[[], np.ndarray], p: float, generator: np.random.Generator
 ) -> Iterator[Row]:
-    """Rows to train on for one window.
+    """Yield the rows to train on for one window.
 
-    row: the window, unmasked, with its gold.
-    kinds: draws the masks of the window; called only where a masked row is wanted.
-    p: the probability of masking in the `mixed` view.
+    Args:
+        view: The view.
+        row: The window, unmasked, with its gold annotation.
+        kinds: Draws the masks of the window. It is called only if the view needs a masked row.
+        p: The probability of masking in the `mixed` view.
+        generator: The source of randomness of the `mixed` view.
     """
     if view == "masked" or (view == "mixed" and generator.random() < p):
         yield replace(row, kinds=kinds())
@@ -40,8 +43,18 @@ def view_rows(
 
 
 def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) -> Row:
-    """An unmasked window with the tags of the tokens that it owns, each at its first piece, and the
-    mentions that begin there. A mention that leaves the window is pooled as far as it goes."""
+    """Return an unmasked window with its gold annotation.
+
+    A tag is at the first piece of its token. The row has the tags of the tokens and the mentions
+    that begin in the part that the window owns. A mention that extends beyond the window is pooled
+    up to the end of the window.
+
+    Args:
+        pieces: The document.
+        window: The window.
+        gold: The annotation of the document.
+        labels: The entity types. Types in the row are indices into this list.
+    """
     ids = pieces.ids[window.start : window.end]
     firsts = pieces.starts[pieces.tagged]
     tags = gold.tags[pieces.tagged]
@@ -57,7 +70,7 @@ def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) 
 
 
 def maskable(pieces: Pieces, window: Window, gold: Gold) -> MaskableWindow:
-    """The window as a masking strategy sees it."""
+    """Return a window in the form that masking strategies take."""
     mentions = np.array([(m.start, m.end) for m in gold.mentions], dtype=np.int64)
     token_of = pieces.token_of[window.start : window.end]
     return MaskableWindow(token_of, mentions.reshape(-1, 2), pieces.words)

@@ -1,7 +1,7 @@
-"""How much a masked piece of each kind weighs in the masked-LM loss (paper eqs. 2-5).
+"""Weights of masked pieces in the masked-LM loss (paper eqs. 2-5).
 
-A weighting is a callable `(n_blm, n_elm) -> MaskWeights`, given in the config and called once, at
-initialisation, with the numbers of masked pieces of each kind over the training set.
+A weighting is a callable `(n_blm, n_elm) -> MaskWeights` in the config. It is called once, at
+initialization, with the number of masked pieces of each kind in the training set.
 """
 
 import math
@@ -11,23 +11,32 @@ from ..errors import Errors
 
 
 class MaskWeights(NamedTuple):
+    """The weight of a masked piece of each kind."""
+
     blm: float
     elm: float
 
 
 class MaskWeighting(Protocol):
+    """Computes mask weights from the number of masked pieces of each kind."""
+
     def __call__(self, n_blm: int, n_elm: int) -> MaskWeights: ...
 
 
 class MaskSpecificWeights:
-    """`spacy_mslm.MaskSpecificWeights.v1`: rare kinds weigh more, and ELM at least as much as BLM.
+    """`spacy_mslm.MaskSpecificWeights.v1`: gives rare kinds more weight, and ELM at least that of
+    BLM.
 
-    eq. 2: w_x = 1 - N_x / (N_BLM + N_ELM);  eq. 3: w_BLM = min(threshold, w_BLM) and
-    w_ELM = max(threshold, w_ELM);  eq. 5: softmax over the pair, here at a temperature.
+    eq. 2: w_x = 1 - N_x / (N_BLM + N_ELM);  eq. 3: w_BLM = min(threshold, w_BLM) and w_ELM =
+    max(threshold, w_ELM);  eq. 5: softmax over the pair, here with a temperature.
 
-    The paper's threshold of 0.5 and temperature of 1 keep the pair between 0.5 / 0.5 and
-    0.27 / 0.73; where there are more ELM than BLM pieces it is 0.5 / 0.5, no distinction at all.
-    A lower temperature sharpens it.
+    With the paper's threshold of 0.5 and temperature of 1, the weights are between 0.5 / 0.5 and
+    0.27 / 0.73. If there are more ELM than BLM pieces they are 0.5 / 0.5, which makes no
+    distinction.
+
+    Args:
+        threshold: The upper bound of w_BLM and the lower bound of w_ELM in eq. 3.
+        temperature: The temperature of the softmax. A lower one makes the weights more different.
     """
 
     def __init__(self, threshold: float = 0.5, temperature: float = 1.0) -> None:
@@ -49,26 +58,30 @@ class MaskSpecificWeights:
 
 
 class UniformWeights:
-    """`spacy_mslm.UniformWeights.v1`: the ablation of Table 6, every masked piece counts alike."""
+    """`spacy_mslm.UniformWeights.v1`: gives every masked piece the same weight (ablation of Table
+    6)."""
 
     def __call__(self, n_blm: int, n_elm: int) -> MaskWeights:
         return MaskWeights(0.5, 0.5)
 
 
 class FixedWeights:
-    """`spacy_mslm.FixedWeights.v1`: the pair as given, not normalised.
+    """`spacy_mslm.FixedWeights.v1`: uses the given weights, without normalization.
 
-    Use it where the counts of a corpus do not tell how much a term should weigh: on a corpus with
-    many mentions eqs. 2-5 give both kinds the same weight, and a fixed pair such as blm = 0.3 and
-    elm = 0.7 keeps the distinction. It also repeats a run with the weights that another one has
-    logged.
+    Use it if the counts of a corpus do not say how much a term should weigh: on a corpus with many
+    mentions, eqs. 2-5 give both kinds the same weight, and a fixed pair such as blm = 0.3 and elm =
+    0.7 keeps the distinction. It can also repeat a run with the weights that another run logged.
+
+    Args:
+        blm: The weight of a masked piece outside a mention.
+        elm: The weight of a masked piece in a mention.
     """
 
     def __init__(self, blm: float, elm: float) -> None:
         if blm < 0 or elm < 0 or blm + elm == 0:
             raise ValueError(
-                f"Mask weights of {blm} (BLM) and {elm} (ELM) cannot be used: neither may be "
-                "negative, and one must be above 0."
+                f"The mask weights {blm} (BLM) and {elm} (ELM) are not valid: neither may be "
+                "negative, and one must be greater than 0."
             )
         self.weights = MaskWeights(blm, elm)
 

@@ -1,4 +1,4 @@
-"""`spacy_mslm.MSLM.v1`: the network as a thinc model, and what a pipe does with it."""
+"""`spacy_mslm.MSLM.v1`: the network as a thinc model."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -26,20 +26,27 @@ def build_mslm_v1(
     mixed_precision: bool = False,
     gradient_checkpointing: bool = False,
 ) -> MSLMModel:
-    """`spacy_mslm.MSLM.v1`. The checkpoint is read at initialisation; a saved pipeline brings its
-    own encoder and never asks for it again.
+    """`spacy_mslm.MSLM.v1`: builds the model of the `mslm` pipe.
 
-    encoder: a Hugging Face checkpoint, hub name or local folder.
-    window: the most pieces of text that go through the encoder at once (at most what the
-        encoder has positions for, less its special pieces).
-    context: the fewest pieces seen on either side of a predicted one, but at an edge.
-    split_sentences: whether windows end at sentences (the Doc's own, else by rule); otherwise they
-        run across the whole document. A model should be used as it was trained.
-    detection_size, classification_size: k and d, the sizes of the trainable vectors W_ed (eq. 7)
-        and W_ec (eq. 10).
-    mixed_precision: half precision, on a GPU.
-    gradient_checkpointing: in training, compute the layers again on the way back instead of keeping
-        what they need for it: less memory, a third more time.
+    The checkpoint is read at initialization. A saved pipeline contains its encoder and does not
+    need the checkpoint.
+
+    Args:
+        encoder: A Hugging Face checkpoint: hub name or local folder.
+        window: The maximum number of text pieces that go through the encoder at once. It is limited
+            by the position embeddings of the encoder, less its special pieces.
+        context: The minimum number of pieces on either side of a predicted piece, except at an
+            edge.
+        split_sentences: Whether windows end at sentence boundaries (those of the Doc, or else found
+            by rules) or run across the whole document. Use a model as it was trained.
+        detection_size: k, the size of the trainable vector W_ed (eq. 7).
+        classification_size: d, the size of the trainable vector W_ec (eq. 10).
+        mixed_precision: Compute in half precision on a GPU.
+        gradient_checkpointing: Recompute the layers in the backward pass instead of storing their
+            activations. Training needs less memory and takes a third more time.
+
+    Returns:
+        The model, without weights.
     """
     if window <= 2 * context:
         raise ValueError(Errors.M001.format(size=window, context=context))
@@ -68,7 +75,7 @@ def shim_of(model: MSLMModel) -> MSLMShim:
 
 
 def window_settings(model: MSLMModel) -> WindowSettings:
-    """Return how the documents that a model reads are cut into windows."""
+    """Return how the documents that a model reads are divided into windows."""
     attrs = model.attrs
     return WindowSettings(attrs["window"], attrs["context"], attrs["split_sentences"])
 
@@ -96,12 +103,16 @@ def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
 
 
 def set_encoder(model: MSLMModel, encoder: str) -> None:
-    """Load a checkpoint into a model and add new entity heads. `nO` is the number of types."""
+    """Load a checkpoint into a model and add new entity heads for `nO` types.
+
+    Raises:
+        ValueError: If the checkpoint cannot be loaded, or is too small for the window of the model.
+    """
     attrs = model.attrs
     lm, wordpieces = load_checkpoint(encoder)
     if attrs["window"] > wordpieces.room:
         raise ValueError(
-            f"A window of {attrs['window']} pieces does not fit the encoder {encoder!r}, "
+            f"A window of {attrs['window']} pieces is too large for the encoder {encoder!r}, "
             f"which takes {wordpieces.room}. Set components.mslm.model.window to "
             f"{wordpieces.room} or less."
         )

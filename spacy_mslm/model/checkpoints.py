@@ -1,8 +1,9 @@
-"""Hugging Face checkpoints (hub name or local folder) -> encoder with masked-LM head + wordpieces.
+"""Hugging Face checkpoints (hub name or local folder) -> encoder with masked-LM head and
+wordpieces.
 
-Loading is strict where transformers is lenient: a weight of the encoder that is missing or of
-another shape is an error and not a random number, a cased vocabulary is not lower-cased, nothing
-is unpickled and no code of the checkpoint is run.
+Loading is stricter than in transformers: missing encoder weights or weights of another shape are an
+error and are not replaced by random ones, a cased vocabulary is not lower-cased, pickles are not
+loaded if they would run code, and no code of the checkpoint is run.
 """
 
 import logging
@@ -27,21 +28,31 @@ from ..pieces.wordpieces import Wordpieces
 
 logger = logging.getLogger("spacy_mslm")
 
-# A vocabulary is cased when more than this share of its word pieces has an upper-case letter;
-# uncased BERT vocabularies have none outside their special pieces, cased ones a fifth or more.
+# A vocabulary is cased if more than this share of its pieces has upper-case letters. Uncased BERT
+# vocabularies have none except special pieces, cased ones have 20 % or more.
 CASED_SHARE = 0.01
 
 
 def load_checkpoint(name: str) -> tuple[PreTrainedModel, Wordpieces]:
-    """Load a checkpoint by hub name or local folder, in 32-bit floats."""
+    """Load the encoder (in 32-bit floats) and the wordpieces of a checkpoint.
+
+    Args:
+        name: The hub name or local folder.
+
+    Raises:
+        ValueError: If one of them cannot be loaded, or they do not belong together.
+    """
     model = load_encoder(name)
     return model, load_wordpieces(name, model)
 
 
 def load_encoder(name: str) -> PreTrainedModel:
-    """The encoder with its masked-LM head. Where the checkpoint has no such head (ELECTRA
-    discriminators, sentence encoders) it gets a fresh one, tied to the input embeddings."""
-    # Its own report of missing weights is a page long; ours follows below.
+    """Load an encoder with its masked-LM head.
+
+    If the checkpoint has no such head (ELECTRA discriminators, sentence encoders), it gets a new
+    one that is tied to the input embeddings.
+    """
+    # transformers' report of missing weights is a page long. Ours is below.
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     try:
@@ -53,44 +64,44 @@ def load_encoder(name: str) -> PreTrainedModel:
             weights_only=True,
             trust_remote_code=False,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are reported, and an error below
+            ignore_mismatched_sizes=True,  # they are reported below
         )
     except (OSError, ValueError, RuntimeError, ImportError, pickle.UnpicklingError) as err:
         if _is_refused_pickle(err):
             raise ValueError(
                 f"The weights of {name!r} are a pickle that would run code when it is loaded, "
-                "so it is not. Convert them on a machine where that is safe: load the model "
-                "with transformers there and write it with `model.save_pretrained(folder, "
+                "so they were not loaded. Convert them on a machine where this is safe: load the "
+                "model with transformers and write it with `model.save_pretrained(folder, "
                 "safe_serialization=True)`."
             ) from err
         raise ValueError(
-            f"The encoder {name!r} cannot be loaded: {err}\nGive a Hugging Face hub name or a "
+            f"Could not load the encoder {name!r}: {err}\nGive a Hugging Face hub name or a "
             "local folder with config.json and model.safetensors (--vars.encoder)."
         ) from err
     finally:
         transformers_logging.set_verbosity(verbosity)
     prefix = f"{model.base_model_prefix}."
     faulty = [key for key in info["missing_keys"] if key.startswith(prefix)]
-    # Keys, or in older versions of transformers keys with two shapes.
+    # Keys; in older versions of transformers, tuples of a key and two shapes.
     faulty += [e if isinstance(e, str) else e[0] for e in info["mismatched_keys"]]
     if faulty:
         shown = ", ".join(sorted(faulty)[:5])
         raise ValueError(
-            f"The encoder {name!r} lacks {len(faulty)} weights of its own architecture, or has "
-            f"them in another shape: {shown}. They are not replaced by random ones: use a "
-            "complete checkpoint."
+            f"The encoder {name!r} lacks {len(faulty)} weights of its architecture, or has them in "
+            f"another shape: {shown}. They are not replaced by random weights. Use a complete "
+            "checkpoint."
         )
     if info["missing_keys"]:
         model.tie_weights()
         logger.warning(
-            f"The encoder {name!r} has no masked-LM head: it gets a fresh one, tied to the "
-            "input embeddings. Its masked-LM loss starts high and falls as the head learns."
+            f"The encoder {name!r} has no masked-LM head. It gets a new one, tied to the input "
+            "embeddings. The masked-LM loss starts high and falls as the head learns."
         )
     return model
 
 
 def build_config(stored: dict) -> PretrainedConfig:
-    """The config of an encoder, from what a pipeline has stored of it."""
+    """Create the config of an encoder from the one stored in a pipeline."""
     model_type = stored.get("model_type")
     if not isinstance(model_type, str):
         raise ValueError(
@@ -101,32 +112,35 @@ def build_config(stored: dict) -> PretrainedConfig:
 
 
 def build_encoder(config: PretrainedConfig) -> PreTrainedModel:
-    """An encoder of the given shape whose weights are about to be overwritten."""
+    """Create an encoder from its config, without initial weights: they will be overwritten."""
     with no_init_weights():
         model = AutoModelForMaskedLM.from_config(
             config,
             torch_dtype=torch.float32,
             trust_remote_code=False,
         )
-    # Ties are made at the end of transformers' own initialisation, which was just skipped.
+    # transformers ties weights at the end of its initialization, which was skipped.
     model.tie_weights()
     return model
 
 
 def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
-    """The checkpoint's fast tokenizer, with the case of its vocabulary respected."""
-    tokenizer = load_tokenizer(name)
+    """Load the fast tokenizer of a checkpoint, and respect the case of its vocabulary.
+
+    Args:
+        name: The hub name or local folder.
+        model: The encoder of the checkpoint.
+    """
+    tokenizer = load_fast_tokenizer(name)
     if tokenizer.mask_token_id is None:
         raise ValueError(
-            f"The tokenizer of {name!r} has no mask token, so its encoder cannot be trained by "
-            "MSLM."
+            f"The tokenizer of {name!r} has no mask token, which MSLM needs. Use another encoder."
         )
     size = model.config.vocab_size
     if len(tokenizer) > size:
         raise ValueError(
-            f"The tokenizer of {name!r} has {len(tokenizer)} pieces, its encoder has "
-            f"embeddings for {size}. The two do not belong together: use the tokenizer that "
-            "came with the weights."
+            f"The tokenizer of {name!r} has {len(tokenizer)} pieces, but its encoder has "
+            f"embeddings for {size}. Use the tokenizer that belongs to the weights."
         )
     raw: Tokenizer = tokenizer.backend_tokenizer
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.mask_token_id
@@ -135,21 +149,26 @@ def load_wordpieces(name: str, model: PreTrainedModel) -> Wordpieces:
     )
 
 
-def load_tokenizer(name: str) -> PreTrainedTokenizerFast:
+def load_fast_tokenizer(name: str) -> PreTrainedTokenizerFast:
+    """Load the fast tokenizer of a checkpoint.
+
+    Raises:
+        ValueError: If the checkpoint has no fast tokenizer.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
         if _lowercases_cased_vocabulary(name, tokenizer):
             logger.warning(
-                f"The vocabulary of {name!r} is cased, but the checkpoint does not say so and "
-                "transformers would lower-case all text. It is loaded as cased. To silence "
-                'this, put {"do_lower_case": false} into its tokenizer_config.json.'
+                f"The vocabulary of {name!r} is cased, but the checkpoint does not say so, and "
+                "transformers would lower-case all text. It is loaded as cased. To avoid this "
+                'warning, put {"do_lower_case": false} into its tokenizer_config.json.'
             )
             tokenizer = AutoTokenizer.from_pretrained(
                 name, use_fast=True, trust_remote_code=False, do_lower_case=False
             )
-    except Exception as err:  # transformers raises all sorts for a folder without a tokenizer
+    except Exception as err:  # transformers raises various errors if there is no tokenizer
         raise ValueError(
-            f"No tokenizer can be loaded from {name!r} ({type(err).__name__}). Put "
+            f"Could not load a tokenizer from {name!r} ({type(err).__name__}). Put "
             "tokenizer.json, or the vocabulary file, next to the weights."
         ) from err
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
@@ -162,15 +181,15 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerFast:
 
 
 def save_checkpoint(model: PreTrainedModel, name: str, folder: Path) -> None:
-    """Write an encoder that was loaded by `name`, as a checkpoint with that one's tokenizer."""
+    """Write an encoder as a checkpoint folder, with the tokenizer of the checkpoint `name`."""
     model.save_pretrained(folder, safe_serialization=True)
-    load_tokenizer(name).save_pretrained(folder)
+    load_fast_tokenizer(name).save_pretrained(folder)
 
 
 def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Whether transformers' default lower-cases a vocabulary that has upper case in it.
+    """Return whether transformers lower-cases text by default although the vocabulary is cased.
 
-    A checkpoint that says `do_lower_case` itself is believed.
+    A checkpoint that sets `do_lower_case` itself is trusted.
     """
     normalizer = tokenizer.backend_tokenizer.normalizer
     if normalizer is None or normalizer.normalize_str("A") == "A":
@@ -183,8 +202,11 @@ def _lowercases_cased_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast) 
 
 
 def _max_length(tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> int:
-    """Pieces that fit: the tokenizer's word for it where it has one, and never more than there are
-    position embeddings (those of RoBERTa and MPNet begin after the padding index)."""
+    """Return the maximum number of pieces that an encoder takes.
+
+    This is the limit of the tokenizer, but at most the number of position embeddings. Those of
+    RoBERTa and MPNet start after the padding index.
+    """
     positions = getattr(model.config, "max_position_embeddings", None) or 512
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
@@ -194,8 +216,11 @@ def _max_length(tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> i
 
 
 def _is_refused_pickle(err: BaseException | None) -> bool:
-    """Whether torch's weights-only loader is at the bottom of an error. transformers wraps it, and
-    wraps in the same way what it says itself of a file that git-lfs did not fetch."""
+    """Return whether an error was caused by torch's weights-only loader.
+
+    transformers wraps this error. It wraps its own error about a file that git-lfs did not fetch in
+    the same way.
+    """
     if "git-lfs" in str(err):
         return False
     while err is not None and not isinstance(err, pickle.UnpicklingError):
@@ -204,7 +229,7 @@ def _is_refused_pickle(err: BaseException | None) -> bool:
 
 
 def _no_compile(config: PretrainedConfig) -> PretrainedConfig:
-    """ModernBERT compiles itself on first use unless told not to."""
+    """Keep ModernBERT from compiling itself on first use."""
     if getattr(config, "reference_compile", False) is None:
         config.reference_compile = False
     return config

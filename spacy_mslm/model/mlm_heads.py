@@ -1,7 +1,8 @@
-"""Masked-LM heads by family: token vectors -> vocabulary logits, for masked positions alone.
+"""Masked-LM heads by model family: token vectors -> vocabulary logits, at masked positions only.
 
-transformers projects every position onto the vocabulary; a BERT of 30,000 pieces spends more time
-there than in a small encoder. Each family keeps its head elsewhere, hence one adapter for each.
+transformers projects every position onto the vocabulary. For a BERT with 30,000 pieces, this takes
+more time than a small encoder itself. Each family stores its head under other names, so each has an
+adapter here.
 """
 
 import logging
@@ -49,12 +50,12 @@ HEADS: dict[str, Head] = {
 
 
 def head_for(model: PreTrainedModel) -> Head | None:
-    """The adapter of the model's family, or None: then every position is projected."""
+    """Return the adapter for the family of a model, or None if every position must be projected."""
     head = HEADS.get(model.config.model_type)
     if head is None:
         logger.info(
-            f"No masked-LM head adapter for encoders of type {model.config.model_type!r}: "
-            "every position is projected onto the vocabulary, which is slower and gives the "
-            "same result."
+            f"There is no masked-LM head adapter for encoders of type {model.config.model_type!r}. "
+            "Every position is projected onto the vocabulary, which is slower and gives the same "
+            "result."
         )
     return head

@@ -1,7 +1,7 @@
-"""The torch side of MSLM: an encoder, its masked-LM head and the two entity heads.
+"""The network in torch: an encoder, its masked-LM head and the two entity heads.
 
-Knows nothing of spaCy. A training pass reads the positions named in a `PaddedBatch`; prediction
-is `encode`, `detect` and, once mentions are found, `classify`.
+A training pass reads the positions in a `PaddedBatch`. Prediction calls `encode`, `detect` and,
+once mentions are found, `classify`.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ from .mlm_heads import head_for
 
 
 class HeadOutputs(NamedTuple):
-    """Logits at the positions that each head reads; None where it reads none."""
+    """The logits at the positions that each head reads, or None if it reads none."""
 
     mlm: torch.Tensor | None  # (masked, vocabulary)
     ed: torch.Tensor | None  # (tagged, 3)
@@ -27,10 +27,15 @@ class HeadOutputs(NamedTuple):
 
 
 class EntityHead(nn.Module):
-    """`softmax(f(h ∘ W))` of eqs. 7 and 10, up to the softmax: a vector joined with a trainable
-    one, a non-linearity, a linear layer over the labels.
+    """The entity head of eqs. 7 and 10, `softmax(f(h ∘ W))` without the softmax.
 
-    (n, hidden) -> (n, labels)
+    It concatenates each input with a trainable vector W and applies tanh and a linear layer: (n,
+    hidden) -> (n, labels).
+
+    Args:
+        hidden: The size of the inputs.
+        size: The size of the trainable vector.
+        labels: The number of outputs.
     """
 
     def __init__(self, hidden: int, size: int, labels: int) -> None:
@@ -43,7 +48,7 @@ class EntityHead(nn.Module):
         return self.output(torch.tanh(joined))
 
     def resize(self, labels: int) -> None:
-        """Add labels; what is known of the first ones stays."""
+        """Change the number of labels. The weights of the labels that remain are kept."""
         old = self.output
         kept = min(labels, old.out_features)
         self.output = nn.Linear(old.in_features, labels).to(old.weight.device)
@@ -53,7 +58,15 @@ class EntityHead(nn.Module):
 
 
 class MSLMNetwork(nn.Module):
-    """Encoder with masked-LM head (`lm`), detection head (eq. 7), classification head (eq. 10)."""
+    """The encoder with its masked-LM head, the detection head (eq. 7) and the classification head
+    (eq. 10).
+
+    Args:
+        lm: The encoder with its masked-LM head.
+        k: The size of the trainable vector of the detection head.
+        d: The size of the trainable vector of the classification head.
+        types: The number of entity types.
+    """
 
     def __init__(self, lm: PreTrainedModel | OnnxEncoder, k: int, d: int, types: int) -> None:
         super().__init__()
@@ -77,11 +90,11 @@ class MSLMNetwork(nn.Module):
 
     @property
     def entity_heads(self) -> nn.ModuleDict:
-        """The heads that are not the checkpoint's."""
+        """The detection head and the classification head, which are not part of a checkpoint."""
         return nn.ModuleDict({"ed": self.detection, "el": self.classification})
 
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
-        """One training pass: only what the batch names is projected."""
+        """Run a training pass. Each head reads only the positions in the batch."""
         at = {
             name: torch.from_numpy(getattr(batch, name)).to(self.device)
             for name in ("mask_at", "tag_at", "span_at", "span_of")
@@ -103,14 +116,18 @@ class MSLMNetwork(nn.Module):
         return HeadOutputs(mlm, ed, el)
 
     def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
-        """(rows, width) padded ids, (rows,) lengths -> (rows * width, hidden) vectors, eq. 1."""
+        """Encode (rows, width) padded ids of (rows,) lengths to (rows * width, hidden) vectors (eq.
+        1)."""
         return self.lm.base_model(**self._inputs(ids, lengths))[0].flatten(0, 1)
 
     def _encode_and_project(
         self, ids: np.ndarray, lengths: np.ndarray
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """For families without a head adapter: token vectors and all logits in one pass. The
-        vectors are caught on their way, since `hidden_states[-1]` is not the same in every family.
+        """Return token vectors and the logits of all positions, for families without a head
+        adapter.
+
+        A hook catches the vectors, because `hidden_states[-1]` is not the output of the encoder in
+        every family.
         """
         caught: list[torch.Tensor] = []
         hook = self.lm.base_model.register_forward_hook(lambda *args: caught.append(args[2][0]))
@@ -121,11 +138,11 @@ class MSLMNetwork(nn.Module):
         return caught[0].flatten(0, 1), logits.flatten(0, 1)
 
     def detect(self, vectors: torch.Tensor) -> torch.Tensor:
-        """(n, hidden) -> (n, 3) logits of B, I, O."""
+        """Return (n, 3) logits of B, I, O for (n, hidden) vectors."""
         return self.detection(self.dropout(vectors))
 
     def classify(self, pooled: torch.Tensor) -> torch.Tensor:
-        """(mentions, hidden) mean-pooled vectors (eq. 9) -> (mentions, types) logits."""
+        """Return (mentions, types) logits for (mentions, hidden) mean-pooled vectors (eq. 9)."""
         return self.classification(self.dropout(pooled))
 
     def _inputs(self, ids: np.ndarray, lengths: np.ndarray) -> dict[str, torch.Tensor]:
@@ -137,7 +154,16 @@ class MSLMNetwork(nn.Module):
 
 
 def mean_pool(vectors: torch.Tensor, groups: torch.Tensor, n: int) -> torch.Tensor:
-    """Mean of the vectors of each group (eq. 9): (m, hidden), (m,) -> (n, hidden)."""
+    """Return the mean of the vectors of each group (eq. 9).
+
+    Args:
+        vectors: (m, hidden) The vectors.
+        groups: (m,) The index of the group of each vector.
+        n: The number of groups.
+
+    Returns:
+        (n, hidden) The means.
+    """
     sums = vectors.new_zeros(n, vectors.shape[1]).index_add(0, groups, vectors)
     counts = torch.bincount(groups, minlength=n).to(vectors.dtype)
     return sums / counts[:, None]

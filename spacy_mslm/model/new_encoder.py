@@ -1,4 +1,4 @@
-"""An encoder from nothing: a WordPiece vocabulary of the text, and a BERT with random weights."""
+"""A new encoder: a WordPiece vocabulary that is learnt from text, a BERT with random weights."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from tokenizers.processors import BertProcessing
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 Size = Literal["tiny", "mini", "small", "medium", "base"]
-# Layers and width, those of the small BERTs of Turc et al. (2019).
+# Number of layers and hidden size, as in the small BERTs of Turc et al. (2019).
 SHAPES: dict[Size, tuple[int, int]] = {
     "tiny": (2, 128),
     "mini": (4, 256),
@@ -23,13 +23,19 @@ POSITIONS = 512
 def write_new_encoder(
     texts: Iterable[str], folder: Path, size: Size, vocab_size: int, lowercase: bool
 ) -> None:
-    """Write a checkpoint folder. The weights are drawn from torch's generator.
+    """Write a checkpoint folder of a new encoder. Its weights come from torch's generator.
 
-    texts: read once, for the vocabulary: at most `vocab_size` pieces that occur twice or more.
+    Args:
+        texts: The texts to learn the vocabulary from. They are read once.
+        folder: The folder.
+        size: The size of the BERT.
+        vocab_size: The maximum number of pieces in the vocabulary, each of which occurs at least
+            twice.
+        lowercase: Whether to convert text to lower case.
     """
     vocabulary = BertWordPieceTokenizer(lowercase=lowercase)
     vocabulary.train_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
-    # The trainer leaves out what puts a sentence between its special pieces.
+    # The trainer does not set the template that puts special pieces around a sentence.
     sep, cls = ((piece, vocabulary.token_to_id(piece)) for piece in ("[SEP]", "[CLS]"))
     vocabulary._tokenizer.post_processor = BertProcessing(sep, cls)
     tokenizer = BertTokenizerFast(

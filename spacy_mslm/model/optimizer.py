@@ -1,7 +1,7 @@
-"""`spacy_mslm.AdamW.v1`: the optimiser that encoders are fine-tuned with, as a thinc `Optimizer`.
+"""`spacy_mslm.AdamW.v1`: the usual optimizer for fine-tuning encoders, as a thinc `Optimizer`.
 
-thinc's own Adam clips each tensor alone, decays biases and layer norms too, and has one rate for
-everything; the usual recipe for encoders needs the opposite in all three.
+thinc's own Adam clips each tensor separately, decays biases and layer norms too, and has one learn
+rate for all parameters. The usual recipe for encoders differs in all three points.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,10 @@ Named = Sequence[tuple[str, torch.nn.Parameter]]
 class AdamW(Optimizer):
     """Adam with decoupled weight decay.
 
-    An `mslm` model is stepped as a whole (`step_network`), clipped by the global norm of its
-    gradient. Other models of the pipeline come in one tensor at a time, through thinc's own
-    protocol: at the heads' rate, clipped tensor by tensor, decay likewise only on matrices.
+    An `mslm` model is updated as a whole (`step_network`), and its gradient is clipped by the
+    global norm. Other models of the pipeline are updated one tensor at a time, through thinc's
+    protocol: with the learn rate of the heads and clipping per tensor. Weight decay applies only to
+    matrices in both cases. See `make_adamw` for the arguments.
     """
 
     head_learn_rate: float
@@ -50,7 +51,16 @@ class AdamW(Optimizer):
     def step_network(
         self, key: int, encoder: Sequence[torch.nn.Parameter], heads: Sequence[torch.nn.Parameter]
     ) -> None:
-        """Update all parameters that have a gradient, which is clipped in place."""
+        """Update all parameters of a network that have a gradient.
+
+        Args:
+            key: The id of the network.
+            encoder: The parameters of the encoder. Their gradients are clipped in place.
+            heads: The parameters of the entity heads.
+
+        Raises:
+            ValueError: If the gradient is NaN or infinite.
+        """
         parameters = [*encoder, *heads]
         clip = self.grad_clip or float("inf")
         norm = torch.nn.utils.clip_grad_norm_(parameters, clip)
@@ -64,7 +74,8 @@ class AdamW(Optimizer):
         adam.step()
 
     def moments(self, key: int, named: Named) -> dict[str, torch.Tensor]:
-        """What `step_network` knows of each parameter, by its name: for `load_moments`."""
+        """Return the state that `step_network` keeps for each parameter, by name, for
+        `load_moments`."""
         state = self._networks[key].state if key in self._networks else {}
         return {
             f"{name}:{kind}": tensor
@@ -73,7 +84,8 @@ class AdamW(Optimizer):
         }
 
     def load_moments(self, key: int, named: Named, moments: Mapping[str, torch.Tensor]) -> None:
-        """Go on where another optimiser has stopped, for parameters that are all an encoder's."""
+        """Restore the state of another optimizer, for a network whose parameters are all the
+        encoder's."""
         known: dict[str, dict[str, torch.Tensor]] = {}
         for name, tensor in moments.items():
             parameter, _, kind = name.rpartition(":")
@@ -84,7 +96,7 @@ class AdamW(Optimizer):
         self._networks[key] = adam
 
     def __call__(self, key, weights, gradient, *, lr_scale=1.0):  # type: ignore[no-untyped-def]
-        """thinc's protocol, for parameters that are not of an `mslm` network."""
+        """Update a tensor through thinc's protocol, for models other than `mslm`."""
         rate, decay = self.learn_rate, self.L2
         self.learn_rate = self.head_learn_rate
         self.L2 = decay if weights.ndim > 1 else 0.0
@@ -102,8 +114,12 @@ class AdamW(Optimizer):
         heads: Sequence[torch.nn.Parameter],
         previous: torch.optim.AdamW | None,
     ) -> torch.optim.AdamW:
-        """Groups: encoder matrices and vectors, head matrices and vectors; vectors (biases, layer
-        norms) do not decay. Momenta of parameters that stay (a head was resized) are kept."""
+        """Create the torch optimizer with four groups: matrices and vectors of the encoder and of
+        the heads.
+
+        Vectors (biases, layer norms) do not decay. The state of parameters that a previous
+        optimizer had is kept, as when a head was resized.
+        """
         groups = [
             {"params": [p for p in parameters if (p.ndim > 1) == decays], "weight_decay": decay}
             for parameters in (encoder, heads)
@@ -129,11 +145,15 @@ def make_adamw(
     beta2: float = 0.999,
     eps: float = 1e-8,
 ) -> AdamW:
-    """`spacy_mslm.AdamW.v1`.
+    """`spacy_mslm.AdamW.v1`: creates an AdamW optimizer.
 
-    learn_rate: for the encoder and its masked-LM head, a number or a schedule.
-    head_learn_rate: for the entity heads, which start from nothing.
-    weight_decay: decoupled; matrices only.
-    grad_clip: the largest global norm of the gradient; 0 for no clipping.
+    Args:
+        learn_rate: The learn rate of the encoder and its masked-LM head: a number or a schedule.
+        head_learn_rate: The learn rate of the entity heads, which start with random weights.
+        weight_decay: Decoupled weight decay, for matrices only.
+        grad_clip: The maximum global norm of the gradient, or 0 for no clipping.
+        beta1: The decay rate of the first moment.
+        beta2: The decay rate of the second moment.
+        eps: A small number that is added to the denominator.
     """
     return AdamW(learn_rate, head_learn_rate, weight_decay, grad_clip, beta1, beta2, eps)

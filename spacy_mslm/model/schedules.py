@@ -1,5 +1,4 @@
-"""Rates that change over the run: generators in thinc's `schedules` registry, and a way to ask
-any such generator for the value at a step."""
+"""Schedules of rates and weights over the steps of a run."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
@@ -8,17 +7,30 @@ FloatOrSchedule = float | Iterable[float]
 
 
 def warmup_decay(rate: float, total_steps: int | str, warmup: float = 0.1) -> Iterator[float]:
-    """`spacy_mslm.warmup_decay.v1`: straight up from 0 to `rate` over the first `warmup` (a share)
-    of `total_steps`, then straight down to 0 at the last. Shares, unlike the numbers of steps that
-    thinc's `warmup_linear.v1` takes, stay right when `--training.max_steps` is overridden.
+    """`spacy_mslm.warmup_decay.v1`: rises linearly from 0 to `rate`, then falls linearly to 0.
 
-    `nlp.resume_training()` hands over `"${training.max_steps}"` as it stands in the config, and has
-    no length: there the rate is constant.
+    Unlike thinc's `warmup_linear.v1`, it takes the length of the warm-up as a share of the run, so
+    it stays correct when `--training.max_steps` is overridden.
+
+    `nlp.resume_training()` passes the text `"${training.max_steps}"` of the config. The length of
+    the run is unknown then, and the rate is constant.
+
+    Args:
+        rate: The maximum.
+        total_steps: The number of steps of the run.
+        warmup: The length of the rise, as a share of `total_steps`.
+
+    Yields:
+        The value at each step.
     """
     if isinstance(total_steps, str):
         yield from repeat(rate)
         return
-    _check_total(total_steps)
+    if total_steps <= 0:
+        raise ValueError(
+            "A schedule over the whole run needs the number of its steps, but total_steps is "
+            f"{total_steps}. Set training.max_steps to a positive number (0 means no limit)."
+        )
     rise = max(1.0, warmup * total_steps)
     step = 0
     while True:
@@ -26,20 +38,16 @@ def warmup_decay(rate: float, total_steps: int | str, warmup: float = 0.1) -> It
         step += 1
 
 
-def _check_total(total_steps: int) -> None:
-    if total_steps <= 0:
-        raise ValueError(
-            "A schedule over the whole run needs to know its length, but total_steps is "
-            f"{total_steps}. Set training.max_steps (0 means no limit there, which has no end "
-            "to go down to)."
-        )
-
-
 class StepSchedule:
-    """A number or a schedule, asked for its value at any step.
+    """A number or a schedule with random access to the value at each step.
 
-    Generators only go forward and cannot be pickled: values drawn are kept, and a pickled copy
-    (a worker process of `nlp.pipe`, which does not train) has only those.
+    Generators only move forward and cannot be pickled, so the values are stored. A pickled copy has
+    only the values that were stored. Copies are used in the worker processes of `nlp.pipe`, which
+    do not train.
+
+    Args:
+        name: The name of the setting, for error messages.
+        schedule: The number or schedule.
     """
 
     def __init__(self, name: str, schedule: FloatOrSchedule) -> None:
@@ -54,23 +62,28 @@ class StepSchedule:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the value is the same at all steps."""
         return self._source is None
 
     def __call__(self, step: int) -> float:
-        """The value at `step`; a schedule that has run out keeps its last value."""
+        """Return the value at a step. A schedule that has ended keeps its last value.
+
+        Raises:
+            ValueError: If the schedule has no values or the value is negative.
+        """
         missing = step + 1 - len(self._values)
         if self._source is not None and missing > 0:
             self._values.extend(islice(self._source, missing))
         if not self._values:
             raise ValueError(
-                f"The schedule of {self.name} gives no value at all. Give a number, or a "
-                "schedule that yields at least one."
+                f"The schedule of {self.name} has no values. Give a number, or a schedule that "
+                "yields at least one value."
             )
         value = self._values[min(step, len(self._values) - 1)]
         if value < 0:
             raise ValueError(
-                f"{self.name} is {value} at step {step}: a loss cannot weigh less than 0. "
-                "Change the schedule."
+                f"{self.name} is {value} at step {step}, but the weight of a loss cannot be "
+                "negative. Change the schedule."
             )
         return value
 

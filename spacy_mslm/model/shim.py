@@ -1,19 +1,17 @@
-"""Between torch and thinc: runs the network, steps its parameters, turns it into files and back.
+"""The network in thinc: runs it and updates its parameters.
 
-Our own instead of thinc's `PyTorchShim` and spacy-transformers' `HFShim`, for what those do:
-`predict` there switches the shared module to training mode afterwards, so that another thread
-predicts with dropout; loading there unpickles, and writes files that the model file names.
+thinc's `PyTorchShim` and spacy-transformers' `HFShim` are not used: their `predict` leaves the
+shared module in training mode, so that other threads predict with dropout, and their loading
+unpickles data and writes files that the model file names.
 """
 
 import contextlib
-import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import cast
 
-import safetensors.torch
 import srsly
 import torch
 from thinc.api import Optimizer, get_torch_default_device
@@ -24,29 +22,22 @@ from thinc.util import torch2xp, xp2torch
 from ..errors import Errors
 from ..pieces.wordpieces import Wordpieces
 from ..types import PaddedBatch
-from ..util.files import Content
-from .checkpoints import build_config, build_encoder
 from .fast.onnx_encoder import OnnxEncoder
 from .fast.sparse_embeddings import make_dense, use_sparse_gradient
 from .network import HeadOutputs, MSLMNetwork
 from .optimizer import AdamW
-
-ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
-    "encoder.json",
-    "heads.json",
-    "wordpieces.json",
-    "weights.safetensors",
-    "encoder.onnx",
-)
-# Of the tensors in networks of 32-bit floats, by safetensors' names.
-DTYPES = {"F32": torch.float32, "I64": torch.int64}
+from .weights import build_network, network_files
 
 
 class MSLMShim(Shim):
-    """Holds the network and its wordpieces; both are None until initialised or loaded.
+    """Holds the network and its wordpieces. Both are missing until initialization or loading.
 
-    The network is in evaluation mode at all times but within the forward pass of an update, and the
-    backward pass where that computes layers again.
+    The network is in training mode only during the forward pass of an update, and during the
+    backward pass if that recomputes layers. Otherwise it is in evaluation mode.
+
+    Args:
+        mixed_precision: Compute in half precision on a GPU.
+        gradient_checkpointing: Recompute layers in the backward pass to save memory.
     """
 
     def __init__(self, mixed_precision: bool = False, gradient_checkpointing: bool = False) -> None:
@@ -76,7 +67,8 @@ class MSLMShim(Shim):
 
     @property
     def is_optimised(self) -> bool:
-        """Whether the encoder is for prediction alone: it cannot learn, nor fill in masks."""
+        """Whether the encoder is an optimised one, which can predict, but not learn or fill in
+        masks."""
         return isinstance(self.network.lm, OnnxEncoder)
 
     def blank_copy(self) -> "MSLMShim":
@@ -84,6 +76,7 @@ class MSLMShim(Shim):
         return MSLMShim(self._mixed_precision, self._gradient_checkpointing)
 
     def set(self, network: MSLMNetwork, wordpieces: Wordpieces) -> None:
+        """Set the network, move it to the default device, and set its wordpieces."""
         device = get_torch_default_device()
         if not isinstance(network.lm, OnnxEncoder):
             use_sparse_gradient(network.lm, device)
@@ -104,9 +97,12 @@ class MSLMShim(Shim):
 
     @contextlib.contextmanager
     def inference(self) -> Iterator[MSLMNetwork]:
-        """The network for prediction: safe from any number of threads, since nothing of it is
-        changed, and in a forked process, where torch's thread pool of the parent is lost and the
-        first parallel operation would wait for it for ever."""
+        """Provide the network for prediction.
+
+        Any number of threads can use it, because nothing in it changes. In a forked process, the
+        parent's torch threads do not exist and the first parallel operation would wait for them
+        forever, so torch is set to one thread.
+        """
         if self._pid != os.getpid():
             torch.set_num_threads(1)
             self._pid = os.getpid()
@@ -117,8 +113,8 @@ class MSLMShim(Shim):
         network = self.network
         if self.is_optimised:
             raise ValueError(
-                "This pipeline was optimised for prediction on a CPU and cannot learn. Train "
-                "the pipeline that it was made of, and optimise that again."
+                "This pipeline was optimised for prediction on a CPU and cannot be trained. Train "
+                "the original pipeline, and optimise it again."
             )
         with self._in_training(), self._autocast():
             network.dropout.p = dropout
@@ -149,8 +145,10 @@ class MSLMShim(Shim):
                 self.network.eval()
 
     def _autocast(self) -> contextlib.AbstractContextManager:
-        """Half precision on a GPU that was asked for it: bfloat16 where the GPU has it, else
-        float16 with loss scaling. On a CPU the setting does nothing."""
+        """Return a context for half precision, if it is enabled and the network is on a GPU.
+
+        It uses bfloat16 if the GPU supports it, else float16 with loss scaling.
+        """
         if not (self._mixed_precision and self.network.device.type == "cuda"):
             return nullcontext()
         if torch.cuda.is_bf16_supported(including_emulation=False):
@@ -163,8 +161,16 @@ class MSLMShim(Shim):
     # ---- learning ----
 
     def finish_update(self, optimizer: Optimizer, updates: int = 1) -> None:
-        """Step the parameters with the gradient, averaged over the updates it was summed over
-        (`training.accumulate_gradient`)."""
+        """Update the parameters with the average gradient of one or more updates.
+
+        Args:
+            optimizer: The optimizer.
+            updates: The number of updates over which gradients were summed
+                (`training.accumulate_gradient`).
+
+        Raises:
+            ValueError: If the gradient is NaN or infinite.
+        """
         named = [(n, p) for n, p in self.network.named_parameters() if p.grad is not None]
         gradients = [cast(torch.Tensor, p.grad) for _, p in named]
         if not gradients:
@@ -179,7 +185,7 @@ class MSLMShim(Shim):
                     optimizer.step_network(self.id, encoder, heads)
                 else:
                     self._step_each(optimizer, named)
-        finally:  # also of a gradient that was refused
+        finally:  # also if the gradient is not finite
             self.drop_gradients()
         self._scaler.update()
 
@@ -198,14 +204,14 @@ class MSLMShim(Shim):
         self.network.zero_grad(set_to_none=True)
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers (true of a network that is not loaded)."""
+        """Return whether all weights are finite. This is true if no network is loaded."""
         if self._model is None:
             return True
         return all(bool(torch.isfinite(p).all()) for p in self._model.parameters())
 
     @contextlib.contextmanager
     def use_params(self, params: dict) -> Iterator[None]:
-        """Swap parameters for others (an optimiser's averages) and back."""
+        """Replace parameters, for example by the averages of an optimizer, during the block."""
         backup = {}
         for name, parameter in self._model.named_parameters() if self._model else ():
             if (self.id, name) in params:
@@ -231,26 +237,8 @@ class MSLMShim(Shim):
     # ---- files ----
 
     def to_files(self) -> dict[str, bytes]:
-        """Everything that a copy of the network needs: three JSON files and safetensors; with an
-        encoder that was optimised, its graph has the encoder's weights."""
-        network = self.network
-        config = network.lm.config.to_dict()
-        config.pop("_name_or_path", None)
-        heads = {
-            "k": len(network.detection.vector),
-            "d": len(network.classification.vector),
-            "types": network.types,
-        }
-        tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
-        files = {
-            ENCODER: _json(config),
-            HEADS: _json(heads),
-            WORDPIECES: self.wordpieces.to_json().encode("utf8"),
-            WEIGHTS: safetensors.torch.save(tensors),
-        }
-        if isinstance(network.lm, OnnxEncoder):
-            files[ONNX] = network.lm.graph
-        return files
+        """Return the files from which the network can be built again, by name."""
+        return network_files(self.network, self.wordpieces)
 
     def to_bytes(self) -> bytes:
         return srsly.msgpack_dumps(self.to_files() if self.is_loaded else {})
@@ -260,66 +248,3 @@ class MSLMShim(Shim):
         if files:
             self.set(*build_network(files))
         return self
-
-
-def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces]:
-    """What `to_files` has stored: built anew and filled with the weights; each must be there, in
-    its shape."""
-    try:
-        config = build_config(json.loads(bytes(files[ENCODER])))
-        graph = files.get(ONNX)
-        encoder = OnnxEncoder(bytes(graph), config) if graph else build_encoder(config)
-        network = MSLMNetwork(encoder, **json.loads(bytes(files[HEADS])))
-        wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
-        tensors = read_tensors(files[WEIGHTS])
-    except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
-        raise ValueError(
-            f"The stored model cannot be read ({type(err).__name__}). Save the pipeline again, "
-            "or retrain it; files of another version of spacy-mslm need that version."
-        ) from err
-    fill_tensors(network, tensors)
-    return network, wordpieces
-
-
-def read_tensors(data: Content) -> dict[str, torch.Tensor]:
-    """Tensors of a safetensors file, as views of it: the library copies them, or takes a path and
-    not what was checked."""
-    # What torch views, it wants to be able to write to.
-    view = memoryview(bytearray(data) if isinstance(data, bytes) else data)
-    start = 8 + int.from_bytes(view[:8], "little")
-    header = json.loads(bytes(view[8:start]))
-    content = torch.frombuffer(view, dtype=torch.uint8)
-    tensors = {}
-    for name, facts in header.items():
-        if name != "__metadata__":
-            first, end = facts["data_offsets"]
-            values = content[start + first : start + end].view(DTYPES[facts["dtype"]])
-            tensors[name] = values.view(facts["shape"])
-    return tensors
-
-
-def named_tensors(network: MSLMNetwork) -> dict[str, torch.Tensor]:
-    """Parameters and stored buffers, each once: tied weights go by their first name."""
-    parameters: dict[str, torch.Tensor] = dict(network.named_parameters())
-    every = dict(network.named_parameters(remove_duplicate=False))
-    buffers = {n: t for n, t in network.state_dict().items() if n not in every}
-    return {**parameters, **buffers}
-
-
-def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None:
-    expected = named_tensors(network)
-    wrong = sorted(expected.keys() ^ tensors.keys())
-    wrong += [n for n in expected.keys() & tensors.keys() if expected[n].shape != tensors[n].shape]
-    if wrong:
-        raise ValueError(
-            f"The stored weights do not fit the stored architecture: {len(wrong)} are missing, "
-            f"unknown or of another shape ({', '.join(wrong[:5])}). Save the pipeline again, "
-            "or retrain it."
-        )
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=2, sort_keys=True).encode("utf8")

@@ -1,4 +1,4 @@
-"""Rows -> padded batches: sorted by length, as many as fit into a budget of padded pieces."""
+"""Rows -> padded batches, sorted by length, within a budget of padded pieces."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -8,7 +8,7 @@ import numpy as np
 from ..types import UNMASKED, Block, PaddedBatch, Row, no_ints
 from .wordpieces import Wordpieces
 
-# Padded pieces from which on a pass through the encoder is not dominated by its overhead.
+# From this number of padded pieces on, overhead does not dominate a pass through the encoder.
 WORTH_A_PASS = 512
 
 
@@ -20,11 +20,15 @@ T = TypeVar("T", bound=Sized)
 
 
 def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterator[list[int]]:
-    """Indices of `items` in batches of at most `budget` padded pieces (one item may exceed it).
+    """Yield the indices of items in batches of limited padded size.
 
-    Longest first, so that the first batch shows the peak of memory. A batch that is large enough
-    to be worth a pass of its own takes no item that would be more than a quarter padding.
-    `extra` special pieces are added to each item.
+    The longest items come first, so that the first batch shows the peak of memory. A batch of at
+    least WORTH_A_PASS padded pieces takes no item that would be more than a quarter padding.
+
+    Args:
+        items: The sequences of pieces.
+        budget: The maximum number of padded pieces in a batch. A single item may exceed it.
+        extra: The number of special pieces that are added to each item.
     """
     order = sorted(range(len(items)), key=lambda i: -len(items[i]))
     batch: list[int] = []
@@ -43,10 +47,15 @@ def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterato
 
 
 def batch_rows(rows: Sequence[Row], budget: int, wordpieces: Wordpieces) -> Iterator[PaddedBatch]:
-    """Rows in batches of at most `budget` padded pieces (one row may exceed it).
+    """Yield rows in padded batches of limited size.
 
     Blocks of similar length share a batch as long as they fit: the gradient of the masked-LM head
-    is as large as the vocabulary, however few pieces it is of, and is computed once for all.
+    is as large as the vocabulary, however few pieces are masked, and is computed once per batch.
+
+    Args:
+        rows: The rows.
+        budget: The maximum number of padded pieces in a batch. A single row may exceed it.
+        wordpieces: The special pieces.
     """
     blocks: list[list[Row]] = []
     total = 0
@@ -63,7 +72,7 @@ def batch_rows(rows: Sequence[Row], budget: int, wordpieces: Wordpieces) -> Iter
 
 
 def pad_ids(sequences: Sequence[np.ndarray], wordpieces: Wordpieces) -> Block:
-    """Special pieces around each sequence, all padded to the longest."""
+    """Put special pieces around each sequence and pad all sequences to the longest."""
     lengths = np.array([len(ids) + wordpieces.extra for ids in sequences], dtype=np.int64)
     padded = np.full((len(sequences), int(lengths.max())), wordpieces.pad, dtype=np.int64)
     first = len(wordpieces.prefix)
@@ -76,8 +85,14 @@ def pad_ids(sequences: Sequence[np.ndarray], wordpieces: Wordpieces) -> Block:
 
 
 def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedBatch:
-    """Put special pieces around the rows, replace what is masked by the mask piece (always: no
-    80/10/10), and say in padded positions what each head reads."""
+    """Pad rows and convert the positions that the heads read to positions in the padded batch.
+
+    Masked pieces are always replaced by the mask piece. BERT's 80/10/10 scheme is not used.
+
+    Args:
+        blocks: The rows of each block.
+        wordpieces: The special pieces.
+    """
     first = len(wordpieces.prefix)
     padded = []
     mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []

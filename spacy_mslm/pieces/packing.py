@@ -1,10 +1,10 @@
-"""Sentences -> blocks of nearly equal length, so that masked-LM training pads little.
+"""Sentences -> blocks of nearly equal length, so that masked-LM training needs little padding.
 
     sentences   the patient had asthma .   no fever .   she was given albuterol at noon .
     blocks      [ the patient had asthma . no fever . ] [ she was given albuterol at noon . ]
 
-A block takes whole sentences, in the order of the text, as long as they fit; a sentence that is
-longer than a block is cut. The pieces lie in temporary files: memory holds where blocks begin.
+A block takes whole sentences, in the order of the text, as long as they fit. A sentence longer than
+a block is split. The pieces are in temporary files. Memory holds only the offsets of the blocks.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ class PackedBlock(NamedTuple):
     """One block of packed sentences."""
 
     ids: np.ndarray  # (pieces,) vocabulary ids
-    window: MaskableWindow  # the same pieces as a masking strategy sees them
+    window: MaskableWindow  # the same pieces for a masking strategy
 
 
 class SentencePart(NamedTuple):
@@ -34,9 +34,11 @@ class SentencePart(NamedTuple):
 
 
 class PackedText:
-    """Blocks of at most `length` pieces.
+    """Blocks of packed sentences, each of at most `length` pieces.
 
-    documents: pieces of each, and the token ranges of its mentions (mentions, 2).
+    Args:
+        documents: The pieces of each document, and the token ranges of its mentions.
+        length: The maximum number of pieces in a block.
     """
 
     def __init__(
@@ -44,11 +46,11 @@ class PackedText:
     ) -> None:
         self.length = length
         self._strings: dict[str, int] = {}
-        # Where each block begins in the pieces, the words and the ends of mentions.
+        # The offsets of each block in the pieces, the words and the ends of mentions.
         self._piece_at, self._word_at, self._mention_at = (array("q", [0]) for _ in range(3))
         self._mentions = array("q")
         self._files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115
-        self._pieces = self._words = 0  # of the block that is being filled
+        self._pieces = self._words = 0  # in the block that is being filled
         for pieces, mentions in documents:
             for part in _sentence_parts(pieces, length):
                 self._add(pieces, part, mentions)
@@ -56,7 +58,7 @@ class PackedText:
         for file in self._files:
             file.flush()
         self._names = list(self._strings)
-        # mmap refuses an empty file.
+        # An empty file cannot be mapped.
         self._ids, self._token_of, self._word_ids = (
             np.memmap(file, dtype=np.int32, mode="r") if len(self) else np.zeros(0, np.int32)
             for file in self._files
@@ -67,6 +69,7 @@ class PackedText:
 
     @property
     def n_pieces(self) -> int:
+        """The number of pieces in all blocks."""
         return self._piece_at[-1]
 
     def __getitem__(self, index: int) -> PackedBlock:
@@ -106,13 +109,13 @@ class PackedText:
 
 
 def _sentence_parts(pieces: Pieces, length: int) -> Iterator[SentencePart]:
-    """The sentences of a document, those that are too long cut between words where that goes."""
+    """Yield the sentences of a document. Long ones are split, between words where possible."""
     firsts = pieces.starts[pieces.sentences]
     for start, end in zip(firsts, [*firsts[1:], len(pieces.ids)], strict=True):
         while start < end:
             stop = min(start + length, end)
             if stop < end:
-                word = pieces.starts[pieces.token_of[stop]]  # where the word at the cut begins
+                word = pieces.starts[pieces.token_of[stop]]  # the first piece of the word at stop
                 stop = int(word) if word > start else stop
             first, last = int(pieces.token_of[start]), int(pieces.token_of[stop - 1]) + 1
             yield SentencePart(int(start), int(stop), first, last)

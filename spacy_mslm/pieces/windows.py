@@ -1,20 +1,20 @@
-"""Pieces -> windows: a document of any length is covered, nothing is cut off.
+"""Pieces -> windows that cover documents of any length without truncation.
 
-A sentence is a window: that is what encoders are tuned on, it makes a prediction independent of
-what stands elsewhere in a document, and nothing is encoded twice. A longer sentence, or a whole
-document where sentences are not split, is covered by overlapping windows:
+Each sentence is a window: encoders are tuned on sentences, predictions do not depend on other
+sentences of the document, and no piece is encoded twice. A sentence longer than a window, or a
+whole document if sentences are not split, is covered by overlapping windows:
 
-    size = 10, context = 2 on 19 pieces; `=` is predicted from that window, `-` is its context
+    size = 10, context = 2 on 19 pieces; `=` is predicted from this window, `-` is context
 
     pieces    0         1
               0123456789012345678
     window 0  ========--
     window 1        --======--
-    window 2           --========      the last one ends where the document ends
+    window 2           --========      the last window ends where the document ends
 
-Neighbouring windows overlap by at least `2 * context` pieces and share the overlap at its middle:
-each piece is predicted where it is most central, with at least `context` pieces on either side,
-or the edge of the sentence.
+Neighbouring windows overlap by at least `2 * context` pieces and divide the overlap in the middle.
+Each piece is predicted from the window in which it is most central: it has at least `context`
+pieces on either side, or the edge of the sentence.
 """
 
 from itertools import pairwise
@@ -25,11 +25,13 @@ from ..types import Pieces, Window
 
 
 class WindowSettings(NamedTuple):
-    """How documents are cut into windows.
+    """How documents are divided into windows.
 
-    size: The most pieces of text in a window.
-    context: The fewest pieces of context on either side of a predicted piece, except at an edge.
-    split_sentences: Whether windows end at sentence boundaries.
+    Attributes:
+        size: The maximum number of text pieces in a window.
+        context: The minimum number of pieces on either side of a predicted piece, except at an
+            edge.
+        split_sentences: Whether windows end at sentence boundaries.
     """
 
     size: int
@@ -37,7 +39,7 @@ class WindowSettings(NamedTuple):
     split_sentences: bool
 
     def cover(self, pieces: Pieces) -> list[Window]:
-        """Return the windows of a document, in order. Each piece is owned by exactly one."""
+        """Return the windows of a document, in order. Each piece is owned by exactly one window."""
         starts = pieces.starts[pieces.sentences] if self.split_sentences else [0]
         return [
             Window(*(start + place for place in window))
@@ -47,7 +49,7 @@ class WindowSettings(NamedTuple):
 
 
 def split_windows(n_pieces: int, size: int, context: int) -> list[Window]:
-    """Cover `n_pieces` pieces with windows of at most `size` pieces."""
+    """Cover `n_pieces` pieces with overlapping windows of at most `size` pieces."""
     if size <= 2 * context:
         raise ValueError(Errors.M001.format(size=size, context=context))
     if n_pieces <= size:

@@ -1,10 +1,9 @@
 """Docs -> wordpieces, with an alignment that is exact for every input.
 
-Each spaCy token is split into pieces by itself, so a piece never belongs to two tokens and both
-directions of the alignment are arrays (see `Pieces`). For the same reason a word is split once and
-its pieces are remembered: what is done for each token is done by numpy. The fast Rust tokenizer is
-used directly: it is thread-safe as long as nobody sets truncation or padding on it, which we never
-do.
+Each spaCy token is split into pieces on its own, so a piece never belongs to two tokens and two
+arrays hold the alignment (see `Pieces`). The pieces of a word do not depend on its neighbours, so
+they are cached, and the work per token is done in numpy. The fast Rust tokenizer is used directly.
+It is thread-safe as long as truncation and padding are not set.
 """
 
 import itertools
@@ -21,20 +20,24 @@ from ..text.sentences import sentence_starts
 from ..types import Pieces, no_ints
 
 TOKEN_ATTRIBUTES = [ORTH, SPACY, IS_SPACE]
-# Words whose pieces are remembered, for each way of standing after a space: some 30 MB.
+# The maximum number of cached words, once with a space before them and once without: about 30 MB.
 WORDS_KNOWN = 100_000
 
 
 @dataclass
 class Wordpieces:
-    """A fast tokenizer with what else is needed to feed its encoder.
+    """A fast tokenizer with the facts that are needed to prepare input for its encoder.
 
-    tokenizer: splits words; it never adds special pieces and takes a literal `[MASK]` in a note
-        as the plain text that it is.
-    prefix, suffix: the special pieces around a sequence ([CLS] and [SEP] for BERT).
-    mask, pad: ids of those pieces.
-    max_length: how many pieces the encoder takes, special ones included.
-    first_space: the tokenizer marks the first word of a text as if a space stood before it.
+    Attributes:
+        tokenizer: Splits words. It never adds special pieces, and treats a literal `[MASK]` in a
+            document as plain text.
+        prefix: The special pieces before a sequence ([CLS] for BERT).
+        suffix: The special pieces after a sequence ([SEP] for BERT).
+        mask: The id of the mask piece.
+        pad: The id of the padding piece.
+        max_length: The maximum number of pieces that the encoder takes, special pieces included.
+        first_space: Whether the tokenizer treats the first word of a text as if a space preceded
+            it.
     """
 
     tokenizer: Tokenizer
@@ -53,7 +56,7 @@ class Wordpieces:
     def from_tokenizer(
         cls, tokenizer: Tokenizer, mask: int, pad: int, max_length: int
     ) -> "Wordpieces":
-        """Prepare a checkpoint's tokenizer: the special pieces are read off its own template."""
+        """Prepare the tokenizer of a checkpoint. The special pieces are read from its template."""
         example = tokenizer.encode("a")
         special = example.special_tokens_mask
         inner = special.index(0) if 0 in special else len(special)
@@ -75,30 +78,37 @@ class Wordpieces:
 
     @property
     def extra(self) -> int:
-        """How many special pieces stand around those of a window."""
+        """The number of special pieces around a window."""
         return len(self.prefix) + len(self.suffix)
 
     @property
     def room(self) -> int:
-        """How many pieces of text fit into one window."""
+        """The maximum number of text pieces in a window."""
         return self.max_length - self.extra
 
     def __call__(self, docs: SequenceOf[Doc]) -> list[Pieces]:
-        """Split documents. White-space tokens get no pieces, whatever the tokenizer.
+        """Split documents into wordpieces.
 
-        A token that the vocabulary cannot spell, or that is longer than WordPiece's own limit of
-        100 characters, is one unknown piece; other vocabularies split it without a limit.
+        White-space tokens have no pieces. A token that the vocabulary cannot spell, or that exceeds
+        WordPiece's limit of 100 characters, becomes one unknown piece. Other vocabularies split it
+        without a limit.
+
+        Args:
+            docs: The documents.
+
+        Returns:
+            The pieces of each document, in order.
         """
         if not docs:
             return []
         tokens = [doc.to_array(TOKEN_ATTRIBUTES).reshape(-1, len(TOKEN_ATTRIBUTES)) for doc in docs]
         offsets = np.cumsum([0, *map(len, tokens)])
         orths, followed, is_space = np.concatenate(tokens).T
-        # As the tokenizer meets them in running text: byte-level and sentence-piece vocabularies
-        # know words by the space before them; for WordPiece it makes no difference.
+        # Byte-level and SentencePiece vocabularies distinguish words with and without a space
+        # before them. For WordPiece this makes no difference.
         spaced = np.concatenate([[0], followed[:-1] | is_space[:-1]]).astype(bool)
         spaced[offsets[:-1][offsets[:-1] < len(spaced)]] = self.first_space
-        pool: list[int] = []  # pieces of all words that occur
+        pool: list[int] = []  # the pieces of all distinct words
         counts, sources = no_ints(len(orths)), no_ints(len(orths))
         for space in (False, True):
             at = np.flatnonzero((spaced == space) & (is_space == 0))
@@ -130,15 +140,17 @@ class Wordpieces:
         docs: SequenceOf[Doc],
         offsets: np.ndarray,
     ) -> list[list[int]]:
-        """Pieces of distinct words, with or without a space before them: each is split once, for as
-        long as it is remembered.
+        """Return the pieces of distinct words, with or without a space before them.
 
-        words: spaCy's ids of them.
-        at: where each occurs, as a token of all documents.
-        offsets: the first token of each document.
+        Args:
+            words: (words,) The hashes of the words.
+            at: (words,) The index of one occurrence of each, in the tokens of all documents.
+            space: Whether a space precedes the words.
+            docs: The documents.
+            offsets: (documents + 1,) The index of the first token of each document.
         """
         known = self._known[space]
-        # Another thread may clear `known` at any time.
+        # Other threads may clear `known` at any time.
         found = {word: ids for word in words if (ids := known.get(word)) is not None}
         new = [i for i, word in enumerate(words) if word not in found]
         if new:
@@ -158,7 +170,7 @@ class Wordpieces:
         return [found[word] for word in words]
 
     def __reduce__(self) -> tuple:
-        # The Rust object forgets on pickling that special pieces are plain text.
+        # A pickled Rust tokenizer loses the setting that special pieces are plain text.
         return Wordpieces.from_json, (self.to_json(),)
 
     def to_json(self) -> str:
@@ -172,7 +184,7 @@ class Wordpieces:
             return cls(_plain(Tokenizer.from_str(facts.pop("tokenizer"))), **facts)
         except (ValueError, TypeError, KeyError) as err:
             raise ValueError(
-                f"The stored wordpieces cannot be read ({err}). Save the pipeline again, or "
+                f"Could not read the stored wordpieces ({err}). Save the pipeline again, or "
                 "retrain it."
             ) from err
 
@@ -183,13 +195,17 @@ def _plain(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def _leave_spaces_to_us(spec: dict | None) -> bool:
-    """Switch off a pre-tokenizer's own guess at the space before a word (in place), since
-    `Wordpieces` knows it. Returns whether a text's first word is marked as well."""
+    """Switch off the handling of spaces in a pre-tokenizer (in place): `Wordpieces` knows the
+    spaces.
+
+    Returns:
+        Whether the pre-tokenizer treats the first word of a text as if a space preceded it.
+    """
     if not spec:
         return False
     if spec["type"] == "Sequence":
         first = any([_leave_spaces_to_us(part) for part in spec["pretokenizers"]])
-        if _marks_spaces(spec):  # XLM-RoBERTa: words are cut out first, marked then
+        if _marks_spaces(spec):  # XLM-RoBERTa splits at white space before it marks spaces
             spec["pretokenizers"] = [
                 part for part in spec["pretokenizers"] if part["type"] != "WhitespaceSplit"
             ]
@@ -206,7 +222,7 @@ def _leave_spaces_to_us(spec: dict | None) -> bool:
 
 
 def _marks_spaces(spec: dict | None) -> bool:
-    """Whether a pre-tokenizer makes the space before a word a part of it."""
+    """Return whether a pre-tokenizer makes the space before a word a part of the word."""
     if not spec:
         return False
     if spec["type"] == "Sequence":
@@ -215,7 +231,7 @@ def _marks_spaces(spec: dict | None) -> bool:
 
 
 def _keep_first_space(spec: dict | None) -> None:
-    """Let a normalizer that strips a text (DeBERTa) not take the mark off each word (in place)."""
+    """Keep a normalizer that strips text (DeBERTa) from removing a word's space (in place)."""
     for part in (spec or {}).get("normalizers", [spec] if spec else []):
         if part["type"] == "Sequence":
             _keep_first_space(part)

@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import UnalignedLog, align_gold, document_name
+from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans
 from ..inference.decoding import transition_scores
 from ..inference.predict import predict_entities
 from ..masking.strategies import JointMasking, Masking, NoMasking
@@ -24,7 +24,8 @@ from ..masking.views import View, gold_row, maskable, view_rows
 from ..masking.weights import MaskWeighting, MaskWeights
 from ..model.architecture import MSLMModel, blank_copy, set_encoder, shim_of, window_settings
 from ..model.schedules import FloatOrSchedule, StepSchedule
-from ..model.shim import ENCODER, MSLMShim, build_network
+from ..model.shim import MSLMShim
+from ..model.weights import ENCODER, build_network
 from ..pieces.windows import WindowSettings
 from ..scoring.masked_protocol import masked_scores
 from ..scoring.perplexity import perplexity
@@ -306,9 +307,8 @@ class MSLM(TrainablePipe):
         """Return the sorted labels of gold mentions."""
         labels: set[str] = set()
         for example in examples:
-            doc = example.reference
-            spans = doc.ents if self.spans_key is None else doc.spans.get(self.spans_key)
-            labels.update(span.label_ for span in spans or () if span.label_)
+            spans = gold_spans(example.reference, self.spans_key)
+            labels.update(span.label_ for span in spans if span.label_)
         return sorted(labels)
 
     def update(

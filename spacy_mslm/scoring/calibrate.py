@@ -1,4 +1,4 @@
-"""Fit the temperature of a pipe's confidences to gold text."""
+"""Fit the temperature of a pipe's confidences to gold documents."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from spacy.training import Example
 from spacy.util import minibatch
 
-from ..inference.calibration import Calibration, calibrate
+from ..inference.calibration import Calibration, fit_calibration
 from .scorer import confidences, judge
 
 if TYPE_CHECKING:
@@ -16,11 +16,17 @@ BATCH = 256
 
 
 def calibrate_pipe(pipe: "MSLM", examples: Iterable[Example]) -> Calibration:
-    """Fit the temperature of a pipe's confidences and store it in the pipe. Training after that
-    makes it stale.
+    """Fit the temperature of a pipe's confidences and store it in the pipe.
 
-    examples: Gold text that the pipe was not trained on. Their predicted documents have no
-        entities, as a corpus reader yields them.
+    Calibrate again after further training.
+
+    Args:
+        pipe: The pipe.
+        examples: Gold documents that the pipe was not trained on. The predicted documents have no
+            entities, as in the examples of a corpus reader.
+
+    Returns:
+        The temperature and its effect.
     """
     examples = list(examples)
     pipe.cfg["temperature"] = 1.0
@@ -29,6 +35,6 @@ def calibrate_pipe(pipe: "MSLM", examples: Iterable[Example]) -> Calibration:
         pipe.set_annotations(docs, pipe.predict(docs))
     judged = (judge(example, pipe.spans_key) for example in examples)
     values, correct = confidences(mentions for mentions in judged if mentions is not None)
-    fit = calibrate(values, correct)
+    fit = fit_calibration(values, correct)
     pipe.cfg["temperature"] = fit.temperature
     return fit

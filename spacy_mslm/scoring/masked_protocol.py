@@ -1,7 +1,7 @@
 """The protocol of the paper's authors: gold mentions are masked before tagging.
 
-The model sees the positions of the gold mentions as runs of [MASK], so scores under this protocol
-say nothing about new text. It exists to reproduce the paper's tables. Masks are drawn for each
+The model sees the positions of gold mentions as sequences of [MASK], so scores under this protocol
+say nothing about new text. It exists to reproduce the tables of the paper. Masks are drawn for each
 window, as in training.
 """
 
@@ -30,9 +30,10 @@ BATCH = 256
 class MaskedDocument(NamedTuple):
     """A document with its masks.
 
-    doc: The predicted document.
-    pieces: Its wordpieces, unmasked.
-    kinds: (pieces,) UNMASKED, BLM or ELM.
+    Attributes:
+        doc: The predicted document.
+        pieces: Its wordpieces, unmasked.
+        kinds: (pieces,) UNMASKED, BLM or ELM.
     """
 
     doc: Doc
@@ -45,7 +46,14 @@ def masked_scores(
 ) -> dict[str, float | None]:
     """Score a pipe under the masked protocol. The examples are not changed.
 
-    RETURNS: `mslm_masked_p`, `mslm_masked_r` (the authors' EM) and `mslm_masked_f`.
+    Args:
+        pipe: The pipe.
+        examples: Gold documents.
+        masking: The masking strategy.
+        seed: The seed of the masks.
+
+    Returns:
+        `mslm_masked_p`, `mslm_masked_r` (the authors' EM) and `mslm_masked_f`.
     """
     copies = [Example(example.predicted.copy(), example.reference) for example in examples]
     for example in copies:
@@ -59,9 +67,14 @@ def masked_scores(
 def annotate_masked(
     pipe: "MSLM", examples: Iterable[Example], masking: Masking, seed: int = 0
 ) -> None:
-    """Annotate the predicted documents with what the pipe finds in masked text.
+    """Write the entities that a pipe finds in masked text to the predicted documents.
 
-    examples: Their predicted documents have no entities, as a corpus reader yields them.
+    Args:
+        pipe: The pipe.
+        examples: Gold documents. The predicted documents have no entities, as in the examples of a
+            corpus reader.
+        masking: The masking strategy.
+        seed: The seed of the masks.
     """
     mask = pipe.shim.wordpieces.mask
     for batch in minibatch(masked_documents(pipe, examples, masking, seed), BATCH):
@@ -72,7 +85,7 @@ def annotate_masked(
 def masked_documents(
     pipe: "MSLM", examples: Iterable[Example], masking: Masking, seed: int
 ) -> Iterator[MaskedDocument]:
-    """Draw the masks of each document that has gold annotation."""
+    """Yield each document that has gold annotation with its masks."""
     generator = np.random.default_rng([seed])
     for example in examples:
         gold = align_gold(example, pipe.spans_key)
@@ -90,7 +103,8 @@ def draw_masks(
     masking: Masking,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Return (pieces,) the kinds of a whole document, each drawn in the window that owns it."""
+    """Return (pieces,) the kinds of a document's pieces, each drawn in the window that owns the
+    piece."""
     kinds = np.full(len(pieces.ids), UNMASKED, dtype=np.int8)
     for window in windows.cover(pieces):
         drawn = masking(maskable(pieces, window, gold), generator)
@@ -100,5 +114,5 @@ def draw_masks(
 
 
 def mask_pieces(pieces: Pieces, kinds: np.ndarray, mask: int) -> Pieces:
-    """Return the document with its masked pieces replaced by the mask piece."""
+    """Return the document with masked pieces replaced by the mask piece."""
     return replace(pieces, ids=np.where(kinds == UNMASKED, pieces.ids, mask))

@@ -1,4 +1,4 @@
-"""Pseudo-perplexity of the masked-LM head: how well it fills in masked text (Table 4)."""
+"""Pseudo-perplexity of the masked-LM head: how well it predicts masked pieces (Table 4)."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 def perplexity(
     pipe: "MSLM", examples: Iterable[Example], masking: Masking, seed: int = 0
 ) -> dict[str, float | None]:
-    """Measure the masked-LM head of a pipe on gold text under a seeded masking.
+    """Measure the perplexity of a pipe's masked-LM head on masked gold documents.
 
-    RETURNS: `mslm_ppl` over all masked pieces, `mslm_ppl_elm` and `mslm_ppl_blm` by kind; None
-        where nothing is masked, and for an optimised pipe, which has no masked-LM head.
+    Args:
+        pipe: The pipe.
+        examples: Gold documents.
+        masking: The masking strategy.
+        seed: The seed of the masks.
+
+    Returns:
+        `mslm_ppl` over all masked pieces, `mslm_ppl_elm` and `mslm_ppl_blm` by kind. A value is
+        None if nothing is masked, or if the pipe is optimised and has no masked-LM head.
     """
     if pipe.shim.is_optimised:
         return perplexities(np.zeros(0), no_ints())
@@ -42,15 +49,21 @@ def document_losses(
     documents: Iterable[tuple[Pieces, np.ndarray]],
     batch_pieces: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the loss at each masked piece of some documents, once per piece.
+    """Compute the loss at each masked piece of documents, once per piece.
 
-    documents: The pieces of each document and (pieces,) their kinds.
-    RETURNS: (masked,) losses in nats and (masked,) kinds.
+    Args:
+        shim: Holds the network and its wordpieces.
+        windows: How documents are divided into windows.
+        documents: The pieces of each document and (pieces,) their kinds.
+        batch_pieces: The maximum number of padded pieces that go through the encoder at once.
+
+    Returns:
+        (masked,) losses in nats and (masked,) kinds.
     """
     rows = []
     for pieces, kinds in documents:
         for window in windows.cover(pieces):
-            # Pieces that another window owns are masked and counted there: here they are context.
+            # Pieces that another window owns are masked and counted there. Here they are context.
             own = np.full(window.end - window.start, UNMASKED, dtype=np.int8)
             at = slice(window.own_start - window.start, window.own_end - window.start)
             own[at] = kinds[window.own_start : window.own_end]
@@ -63,9 +76,15 @@ def document_losses(
 def row_losses(
     shim: MSLMShim, rows: Sequence[Row], batch_pieces: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the loss at each masked piece of some rows.
+    """Compute the loss at each masked piece of rows.
 
-    RETURNS: (masked,) losses in nats and (masked,) kinds.
+    Args:
+        shim: Holds the network and its wordpieces.
+        rows: The rows.
+        batch_pieces: The maximum number of padded pieces that go through the encoder at once.
+
+    Returns:
+        (masked,) losses in nats and (masked,) kinds.
     """
     losses, of_kind = [np.zeros(0)], [no_ints()]
     with shim.inference() as network:
@@ -81,7 +100,8 @@ def row_losses(
 
 
 def perplexities(losses: np.ndarray, kinds: np.ndarray) -> dict[str, float | None]:
-    """Return exp of the mean loss: over all masked pieces, the ELM ones and the BLM ones."""
+    """Return the perplexity, exp of the mean loss, over all masked pieces, ELM pieces and BLM
+    pieces."""
     chosen = {"": kinds != UNMASKED, "_elm": kinds == ELM, "_blm": kinds == BLM}
     return {
         f"mslm_ppl{name}": float(np.exp(losses[at].mean())) if at.any() else None

@@ -1,8 +1,8 @@
 """Scores of entity mentions, in `doc.ents` or in a span group, with the counts behind them.
 
-Exact match (EM) is the measure of the MSLM paper: a gold mention counts 1 if a prediction has the
-same boundaries, in words, and the same type, else 0; EM is the mean over the gold mentions of the
-whole set. That is micro recall, so false alarms do not lower it: read it beside the precision.
+Exact match (EM) is the measure of the MSLM paper: a gold mention scores 1 if a prediction has the
+same boundaries, in words, and the same type, else 0. EM is the mean over the gold mentions of the
+whole set. This is micro recall, which false positives do not lower: read it with the precision.
 """
 
 import logging
@@ -19,22 +19,26 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..corpus.gold import gold_spans
 from ..corpus.readers import read_gold, select
 from ..inference.calibration import calibration_error, unscale
 from ..text.sentences import sentence_starts
+from ..types import Mention
 from ..util.extensions import confidence_of
 
 logger = logging.getLogger("spacy_mslm")
 
-Mention = tuple[str, int, int]  # label, first token, last token + 1, in tokens of the reference
-
 
 class Judged(NamedTuple):
-    """What one annotated document contributes.
+    """The mentions of one annotated document, in tokens of the reference.
 
-    gold: all gold mentions. predicted: the predictions that can be judged, which leaves out those
-    on unannotated tokens or without counterpart in the reference. confidences: theirs, NaN for
-    those of other components. labels: of all the predictions. reference: the gold document.
+    Attributes:
+        gold: The gold mentions.
+        predicted: The predicted mentions that can be judged. This leaves out those on unannotated
+            tokens and those that do not align with the reference.
+        confidences: The confidence of each of these, or NaN if it has none.
+        labels: The labels of all predicted mentions.
+        reference: The gold document.
     """
 
     gold: set[Mention]
@@ -50,39 +54,45 @@ def make_entity_scorer(
     limit: int = 0,
     seed: int | None = None,
 ) -> Callable[..., dict[str, Any]]:
-    """The registered scorer `spacy_mslm.entity_scorer.v1`.
+    """`spacy_mslm.entity_scorer.v1`: creates the scorer of entities or spans.
 
-    spans_key: Score `doc.spans[spans_key]`; `doc.ents` when None.
-    train: The training set, whose mentions count as seen; read at the first scoring. limit and
-        seed: as of the corpus reader, where training is on a part of it.
+    The scorer returns plain numbers. A rate is None if there is nothing to rate, and spaCy leaves
+    it out of the weighted score. `{attr}` is "ents" or "spans_{spans_key}":
 
-    The scorer returns plain numbers. A rate is None where nothing is there to be rated, which spaCy
-    leaves out of the weighted score. `{attr}` is "ents" or "spans_{spans_key}":
-
-    - `{attr}_p`, `{attr}_r`, `{attr}_f`, `{attr}_per_type`: as of spaCy's `ner` and `spancat`, by
-      strict matches, in boundaries and type.
+    - `{attr}_p`, `{attr}_r`, `{attr}_f`, `{attr}_per_type`: the same as in spaCy's `ner` and
+      `spancat`, from matches in boundaries and type.
     - `mslm_em`: exact match, equal to `{attr}_r`.
-    - `mslm_macro_p`, `_r`, `_f`: mean over the types that have gold mentions. A type without any
-      has no recall to average; its false alarms count in the micro scores.
-    - `mslm_boundary_p`, `_r`, `_f`: boundaries only.
-    - `mslm_partial_p`, `_r`, `_f`: types are not looked at, an overlap counts half.
-    - `mslm_type_p`, `_r`, `_f`: the type is right and there is an overlap.
-    - `mslm_type_acc`: of the gold mentions whose boundaries were found, the share with right type.
-    - `mslm_em_seen`, `mslm_em_unseen`: EM of the gold mentions whose text, in lower case, is that
-      of a mention of the training set, and of the others; None without `train`.
-    - `mslm_em_short`, `mslm_em_long`: EM in sentences shorter than the set's mean, and in others.
-    - `mslm_confidence`: mean confidence on gold mentions: that of the exact match, 0 without one.
-    - `mslm_ece`: expected calibration error of the predicted mentions' confidences;
-      `mslm_ece_uncalibrated`: the same before the pipe's temperature.
-    - `mslm_counts`: gold and predicted mentions, exact and boundary matches, gold mentions behind
-      each of the EMs, documents in all and those of them that were skipped because the reference
-      has no annotation.
+    - `mslm_macro_p`, `_r`, `_f`: mean over the types that have gold mentions. Other types have no
+      recall. Their false positives count in the micro scores.
+    - `mslm_boundary_p`, `_r`, `_f`: matches in boundaries only.
+    - `mslm_partial_p`, `_r`, `_f`: matches in boundaries only, where an overlap counts as half a
+      match.
+    - `mslm_type_p`, `_r`, `_f`: matches in type with any overlap.
+    - `mslm_type_acc`: the share of correct types among the gold mentions whose boundaries were
+      found.
+    - `mslm_em_seen`, `mslm_em_unseen`: EM of the gold mentions whose lower-cased text is that of a
+      mention in the training set, and of the others. None without `train`.
+    - `mslm_em_short`, `mslm_em_long`: EM in sentences shorter than the mean of the set, and in
+      others.
+    - `mslm_confidence`: mean confidence over gold mentions: the confidence of the exact match, or 0
+      if there is none.
+    - `mslm_ece`: expected calibration error of the confidences of predicted mentions.
+    - `mslm_ece_uncalibrated`: the same error without the temperature of the pipe.
+    - `mslm_counts`: the number of gold and predicted mentions, of exact and boundary matches, of
+      gold mentions behind each EM, of documents, and of documents that were skipped because the
+      reference has no annotation.
+
+    Args:
+        spans_key: Score `doc.spans[spans_key]`, or `doc.ents` if None.
+        train: The training set, whose mentions count as seen. It is read when it is first needed.
+        limit: The number of training documents that are used, as in the corpus reader.
+        seed: The seed with which they are shuffled, as in the corpus reader.
     """
     return EntityScorer(spans_key, train, limit, seed)
 
 
 class EntityScorer:
-    """Not a closure: a pipe goes to the worker processes of `nlp.pipe` in a pickle."""
+    """The scorer of `make_entity_scorer`. It is a class so that `nlp.pipe` can pickle a pipe."""
 
     def __init__(
         self,
@@ -97,7 +107,13 @@ class EntityScorer:
     def __call__(
         self, examples: Iterable[Example], /, *, temperature: float = 1.0, **cfg: Any
     ) -> dict[str, Any]:
-        """temperature: at which the confidences were made (the pipe's `cfg` has it)."""
+        """Score examples. See `make_entity_scorer` for the scores.
+
+        Args:
+            examples: The examples.
+            temperature: The temperature of the confidences (in the `cfg` of the pipe).
+            **cfg: Other settings of the pipe, which are ignored.
+        """
         docs = 0
         judged = []
         for example in examples:
@@ -137,31 +153,34 @@ class EntityScorer:
 
     @cached_property
     def _seen(self) -> set[str] | None:
-        """The training set's mentions, by their lower-cased words; None if it cannot be told."""
+        """The lower-cased texts of mentions in the training set, or None if there is no training
+        set."""
         train, limit, seed = self.sample
         if train is None:
             return None
         if not Path(train).exists():
             logger.warning(
-                f"The training set {train} is not there, so scores do not tell seen from "
-                "unseen mentions. To have them, give its path: 'python -m spacy mslm evaluate "
-                "... --train PATH'."
+                f"The training set {train} does not exist, so there are no separate scores for "
+                "seen and unseen mentions. Give its path with 'python -m spacy mslm evaluate ... "
+                "--train PATH'."
             )
             return None
         docs = select(read_gold(Path(train), Vocab()), limit, seed)
         return {
-            _key(doc, span.start, span.end) for doc in docs for span in _gold(doc, self.spans_key)
+            _key(doc, span.start, span.end)
+            for doc in docs
+            for span in gold_spans(doc, self.spans_key)
         }
 
     def _by_seen(self, judged: Iterable[Judged]) -> dict[str, list[bool]]:
-        """Whether each gold mention was hit, of those seen in training and of the others."""
+        """Return whether each gold mention was found, for mentions seen in training and for others."""
         groups: dict[str, list[bool]] = {"seen": [], "unseen": []}
         seen = self._seen
         if seen is not None:
             for mentions in judged:
                 found = set(mentions.predicted)
                 for mention in mentions.gold:
-                    known = _key(mentions.reference, *mention[1:]) in seen
+                    known = _key(mentions.reference, mention.start, mention.end) in seen
                     groups["seen" if known else "unseen"].append(mention in found)
         return groups
 
@@ -170,13 +189,15 @@ class EntityScorer:
 
 
 def judge(example: Example, spans_key: str | None) -> Judged | None:
-    """Gold and predicted mentions of a document, None if its reference is not annotated."""
+    """Return the gold and predicted mentions of a document, None if the reference is unannotated."""
     return _judge_ents(example) if spans_key is None else _judge_spans(example, spans_key)
 
 
 def _judge_ents(example: Example) -> Judged | None:
-    """Entities, compared token by token as spaCy's `get_ner_prf` does: a prediction on tokens with
-    missing annotation is neither right nor wrong."""
+    """Compare entities token by token, like spaCy's `get_ner_prf`.
+
+    A prediction on tokens without annotation is neither correct nor wrong.
+    """
     gold_doc, predicted_doc = example.reference, example.predicted
     if not gold_doc.has_annotation("ENT_IOB"):
         return None
@@ -187,7 +208,7 @@ def _judge_ents(example: Example) -> Judged | None:
         if len(tokens):
             start, end = int(tokens[0]), int(tokens[-1]) + 1
             if all(token.ent_iob for token in gold_doc[start:end]):
-                predicted.append((ent.label_, start, end))
+                predicted.append(Mention(start, end, ent.label_))
                 confidences.append(_confidence(ent))
     return Judged(
         {_mention(ent) for ent in gold_doc.ents},
@@ -199,8 +220,11 @@ def _judge_ents(example: Example) -> Judged | None:
 
 
 def _judge_spans(example: Example, key: str) -> Judged | None:
-    """Spans of a group, which may overlap, compared as spaCy's `spancat` does: a reference without
-    the group is not annotated, and a prediction that fits no reference tokens is left out."""
+    """Compare the spans of a group, which may overlap, like spaCy's `spancat`.
+
+    A reference without the group is not annotated. A prediction that does not align with tokens of
+    the reference is left out.
+    """
     gold_doc, predicted_doc = example.reference, example.predicted
     if key not in gold_doc.spans:
         return None
@@ -218,12 +242,8 @@ def _judge_spans(example: Example, key: str) -> Judged | None:
     )
 
 
-def _gold(doc: Doc, spans_key: str | None) -> Iterable[Span]:
-    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())
-
-
 def _mention(span: Span) -> Mention:
-    return span.label_, span.start, span.end
+    return Mention(span.start, span.end, span.label_)
 
 
 def _confidence(span: Span) -> float:
@@ -240,39 +260,40 @@ def _key(doc: Doc, start: int, end: int) -> str:
 
 
 def _count_exact(judged: Iterable[Judged]) -> dict[str, PRFScore]:
-    """Hits, false alarms and misses by type; each gold mention is hit once."""
+    """Count true positives, false positives and false negatives by type. A gold mention matches
+    once."""
     per_type: dict[str, PRFScore] = defaultdict(PRFScore)
     for mentions in judged:
         for label in mentions.labels:
-            per_type[label]  # spaCy lists a type that was predicted, even if nothing was judged
+            per_type[label]  # spaCy lists every predicted type, even if nothing could be judged
         missed = set(mentions.gold)
         for mention in mentions.predicted:
             if mention in missed:
                 missed.remove(mention)
-                per_type[mention[0]].tp += 1
+                per_type[mention.label].tp += 1
             else:
-                per_type[mention[0]].fp += 1
-        for label, _, _ in missed:
-            per_type[label].fn += 1
+                per_type[mention.label].fp += 1
+        for mention in missed:
+            per_type[mention.label].fn += 1
     return per_type
 
 
 def _boundary(judged: Iterable[Judged]) -> PRFScore:
     boundary = PRFScore()
     for mentions in judged:
-        places = {mention[1:] for mention in mentions.predicted}
-        boundary.score_set(places, {mention[1:] for mention in mentions.gold})
+        places = {mention[:2] for mention in mentions.predicted}
+        boundary.score_set(places, {mention[:2] for mention in mentions.gold})
     return boundary
 
 
 def _boundary_hits(mentions: Judged) -> int:
-    """Gold mentions whose boundaries were found, each of them counted."""
-    places = {mention[1:] for mention in mentions.predicted}
-    return sum(mention[1:] in places for mention in mentions.gold)
+    """Return the number of gold mentions whose boundaries were found."""
+    places = {mention[:2] for mention in mentions.predicted}
+    return sum(mention[:2] in places for mention in mentions.gold)
 
 
 def _soft_scores(judged: Iterable[Judged], exact: PRFScore) -> dict[str, float | None]:
-    """Partial and type matches: each gold mention goes with one prediction at most."""
+    """Return partial and type scores. Each gold mention is paired with at most one prediction."""
     partial = typed = 0.0
     for mentions in judged:
         partial += sum(
@@ -287,23 +308,26 @@ def _soft_scores(judged: Iterable[Judged], exact: PRFScore) -> dict[str, float |
 
 
 def _pair(mentions: Judged, same_type: bool) -> list[int]:
-    """Pair predictions of the same boundaries as a gold mention with it, and then each other one,
-    from left to right, with the first gold mention that overlaps it and is not taken. Returns how
-    far apart the boundaries of each pair are."""
+    """Pair predictions with gold mentions that overlap them, and return the distances of the pairs.
+
+    Predictions with the boundaries of a gold mention are paired first. Each other prediction, from
+    left to right, is paired with the first gold mention that overlaps it and is not paired yet. The
+    distance is the number of tokens by which the boundaries differ.
+    """
     by_token: dict[int, list[Mention]] = defaultdict(list)
-    for mention in sorted(mentions.gold, key=lambda m: m[1:]):
-        for token in range(mention[1], mention[2]):
+    for mention in mentions.gold:
+        for token in range(mention.start, mention.end):
             by_token[token].append(mention)
     candidates = []
-    for i, (label, start, end) in enumerate(mentions.predicted):
+    for i, (start, end, label) in enumerate(mentions.predicted):
         near = {m for token in range(start, end) for m in by_token[token]}
         for gold in near:
-            if gold[0] == label or not same_type:
-                distance = abs(gold[1] - start) + abs(gold[2] - end)
-                candidates.append((distance > 0, start, end, i, gold[1:], gold, distance))
+            if gold.label == label or not same_type:
+                distance = abs(gold.start - start) + abs(gold.end - end)
+                candidates.append((distance > 0, start, end, i, gold, distance))
     pairs: dict[int, int] = {}
     taken: set[Mention] = set()
-    for _, _, _, i, _, gold, distance in sorted(candidates):
+    for _, _, _, i, gold, distance in sorted(candidates):
         if i not in pairs and gold not in taken:
             pairs[i] = distance
             taken.add(gold)
@@ -311,7 +335,7 @@ def _pair(mentions: Judged, same_type: bool) -> list[int]:
 
 
 def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
-    """Whether each gold mention was hit, of those in short sentences and of the others."""
+    """Return whether each gold mention was found, for mentions in short sentences and in others."""
     lengths: list[int] = []
     hits: list[tuple[int, bool]] = []  # length of the mention's sentence
     for mentions in judged:
@@ -320,7 +344,7 @@ def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
         lengths.extend(sizes.tolist())
         found = set(mentions.predicted)
         for mention in mentions.gold:
-            sentence = int(np.searchsorted(starts, mention[1], side="right")) - 1
+            sentence = int(np.searchsorted(starts, mention.start, side="right")) - 1
             hits.append((int(sizes[sentence]), mention in found))
     mean = float(np.mean(lengths)) if lengths else 0.0
     return {
@@ -333,8 +357,12 @@ def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
 
 
 def confidences(judged: Iterable[Judged]) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) confidences of the predicted mentions that have one, and (n,) whether each is right. A
-    gold mention is hit once, as in the counts: tokens that differ may align two with it."""
+    """Return (n,) the confidences of predicted mentions that have one, and (n,) whether each is
+    correct.
+
+    A gold mention matches once, as in the counts: if tokens differ, two predictions may align with
+    it.
+    """
     values, correct = [], []
     for mentions in judged:
         missed = set(mentions.gold)
@@ -353,7 +381,7 @@ def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str
         ("mslm_confidence", "mslm_ece", "mslm_ece_uncalibrated")
     )
     silent = not any(mentions.predicted for mentions in judged)
-    if gold and (silent or len(values)):  # a component without confidences has no mean of them
+    if gold and (silent or len(values)):  # otherwise, the component has no confidences
         scores["mslm_confidence"] = float(values[correct].sum() / gold)
     if len(values):
         scores["mslm_ece"] = calibration_error(values, correct)
@@ -365,13 +393,13 @@ def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str
 
 
 def _rates(prefix: str, prf: PRFScore) -> dict[str, float | None]:
-    """Precision, recall and F; None if there is neither gold nor prediction."""
+    """Return precision, recall and F, each None if there are neither gold nor predictions."""
     values = prf.to_dict() if len(prf) else dict.fromkeys("prf")
     return {f"{prefix}_{rate}": values[rate] for rate in "prf"}
 
 
 def _soft_rates(prefix: str, credit: float, gold: int, predicted: int) -> dict[str, float | None]:
-    """The same from the credit for matches, which may be halves."""
+    """Return precision, recall and F of a sum of matches that may contain halves, or None."""
     if not gold and not predicted:
         return {f"{prefix}_{rate}": None for rate in "prf"}
     p = credit / predicted if predicted else 0.0
@@ -384,7 +412,7 @@ def _soft_rates(prefix: str, credit: float, gold: int, predicted: int) -> dict[s
 
 
 def _mean(types: list[PRFScore], rate: str) -> float | None:
-    """Mean of one rate over the types; None if there are none."""
+    """Return the mean of a rate over types, or None if there are no types."""
     return sum(prf.to_dict()[rate] for prf in types) / len(types) if types else None
 
 

@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from ..corpus.gold import gold_spans
 from ..corpus.readers import read_gold
 from ..masking.collocations import SIZES, Collocation, write_collocations
 from ..masking.pmi import find_vocabulary
@@ -65,7 +66,7 @@ def build_pmi_vocabulary(
     def docs() -> Iterator[Doc]:
         for doc in tqdm(read_gold(train_path, nlp.vocab), unit=" docs", disable=None):
             if overlap:
-                spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+                spans = gold_spans(doc, spans_key)
                 mentions.update(tuple(token.text for token in span) for span in spans)
             yield doc
 

@@ -8,5 +8,5 @@ for _owner, _name in ((Span, "confidence"), (Doc, "bio_probabilities")):
 
 
 def confidence_of(span: Span) -> float | None:
-    """Return the probability that a predicted mention is correct, or None if it has no confidence."""
+    """Return the probability that a predicted mention is correct, None if it has no confidence."""
     return span._.confidence

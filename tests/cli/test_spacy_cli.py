@@ -198,7 +198,7 @@ def test_pmi_masking_from_the_vocabulary_to_the_loaded_pipeline(
     nlp = run.load()  # without the vocabulary, which only training needs
     assert nlp("the patient had asthma .") is not None
     assert nlp.get_pipe("mslm").cfg["mask_weights"]["elm"] >= 0.5
-    with pytest.raises(ValueError, match=r"pmi.txt cannot be read"):
+    with pytest.raises(ValueError, match=r"Could not read the PMI vocabulary"):
         nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": []})])
 
 
@@ -506,7 +506,7 @@ def _no_tokenizer(work: SimpleNamespace, folder: Path) -> tuple[dict, str]:
     for file in encoder.iterdir():
         if file.name not in ("config.json", "model.safetensors"):
             file.unlink()
-    return {"vars.encoder": encoder}, f"No tokenizer can be loaded from {str(encoder)!r}"
+    return {"vars.encoder": encoder}, f"Could not load a tokenizer from {str(encoder)!r}"
 
 
 @pytest.mark.parametrize(

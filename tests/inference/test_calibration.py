@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_mslm.inference.calibration import (
-    calibrate,
     calibration_error,
+    fit_calibration,
     fit_temperature,
     rescale,
     unscale,
@@ -43,7 +43,7 @@ def test_the_temperature_that_made_the_data_is_found(temperature):
     true = rng.random(200_000)
     correct = rng.random(len(true)) < true
     stated = unscale(true, temperature)  # surer than it is, for temperatures above 1
-    fit = calibrate(stated, correct)
+    fit = fit_calibration(stated, correct)
     assert fit.temperature == pytest.approx(temperature, rel=0.02)
     assert fit.error_after < 0.005
     if temperature != 1:
@@ -59,5 +59,5 @@ def test_extremes_have_a_finite_temperature():
 
 
 def test_nothing_to_fit_is_one_clear_message():
-    with pytest.raises(ValueError, match="nothing to fit a temperature to"):
+    with pytest.raises(ValueError, match="no predicted mention has a confidence"):
         fit_temperature(np.zeros(0), np.zeros(0, dtype=bool))

@@ -201,7 +201,7 @@ def test_the_pmi_vocabulary_is_read_when_it_is_needed(tmp_path):
     sequence = MaskableWindow(np.arange(2), np.zeros((0, 2), dtype=np.int64), ["a", "b"])
     for path, message in [
         (None, "needs a vocabulary"),
-        (str(tmp_path / "absent.txt"), r"absent.txt cannot be read \(FileNotFoundError\)"),
+        (str(tmp_path / "absent.txt"), r"Could not read .*absent.txt \(FileNotFoundError\)"),
     ]:
         masking = PMIMasking(path)  # as when a trained pipeline is loaded where the file is not
         with pytest.raises(ValueError, match=message):

@@ -26,7 +26,7 @@ from spacy_mslm.model.checkpoints import load_checkpoint, load_encoder
 from spacy_mslm.model.mlm_heads import HEADS
 from spacy_mslm.model.network import MSLMNetwork
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.model.shim import fill_tensors, named_tensors
+from spacy_mslm.model.weights import fill_tensors, named_tensors
 from spacy_mslm.pieces.collate import pad_rows
 from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.pipeline.component import MSLM
@@ -269,7 +269,7 @@ def test_missing_folder_or_tokenizer(tmp_path):
     folder = build_encoder(tmp_path / "bare")
     for path in [*folder.glob("*token*.json"), folder / "vocab.txt"]:
         path.unlink()
-    with pytest.raises(ValueError, match=r"No tokenizer can be loaded.*Put tokenizer\.json"):
+    with pytest.raises(ValueError, match=r"Could not load a tokenizer.*Put tokenizer\.json"):
         load_checkpoint(str(folder))
 
 
@@ -349,6 +349,6 @@ def test_code_of_a_checkpoint_is_not_run(model_type, tmp_path):
     if model_type == "bert":  # transformers has a class of its own for it
         load_checkpoint(str(folder))
     else:
-        with pytest.raises(ValueError, match="cannot be loaded"):
+        with pytest.raises(ValueError, match="Could not load the encoder"):
             load_checkpoint(str(folder))
     assert not marker.exists()

@@ -85,7 +85,8 @@ def test_gradient_does_not_depend_on_the_batches(make_nlp, monkeypatch):
     assert len(one.blocks) == 2 and not more
     found = []
     for budget in (4096, 64):
-        terms = learn(model, rows, budget, MaskWeights(0.25, 0.75), Terms(1.0, 1.0, 1.0))
+        weights = MaskWeights(0.25, 0.75), Terms(1.0, 1.0, 1.0)
+        terms = learn(model, shim_of(model).wordpieces, rows, budget, *weights)
         gradients = {n: p.grad.clone() for n, p in network.named_parameters() if p.grad is not None}
         shim_of(model).drop_gradients()
         found.append((terms, gradients))

@@ -30,7 +30,7 @@ from thinc.api import Adam
 
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule
-from spacy_mslm.model.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
+from spacy_mslm.model.weights import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
 from spacy_mslm.pipeline import saving
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
@@ -180,11 +180,11 @@ def test_files_that_do_not_fit_each_other(make_nlp):
     files, foreign = (p.shim.to_files() for p in (pipe, other))
     cases: list[tuple[dict[str, bytes], str]] = [
         ({"weights.safetensors": foreign["weights.safetensors"]}, r"2 are .*detection\.vector"),
-        ({"weights.safetensors": b"none"}, "stored model cannot be read"),
-        ({"heads.json": b"[]"}, "stored model cannot be read"),
-        ({"encoder.json": b"{"}, "stored model cannot be read"),
+        ({"weights.safetensors": b"none"}, "Could not read the stored model"),
+        ({"heads.json": b"[]"}, "Could not read the stored model"),
+        ({"encoder.json": b"{"}, "Could not read the stored model"),
         ({"encoder.json": b"{}"}, "no model_type"),
-        ({"wordpieces.json": b"{}"}, "stored wordpieces cannot be read"),
+        ({"wordpieces.json": b"{}"}, "Could not read the stored wordpieces"),
     ]
     for changed, message in cases:
         mixed = srsly.msgpack_dumps(add_manifest({**files, **changed}))
@@ -219,7 +219,7 @@ def test_tensors_that_are_not_what_they_say(change, make_nlp):
     header["detection.vector"].update(change)
     forged = json.dumps(header).encode()
     files[WEIGHTS] = len(forged).to_bytes(8, "little") + forged + data[8 + size :]
-    with pytest.raises(ValueError, match="stored model cannot be read"):
+    with pytest.raises(ValueError, match="Could not read the stored model"):
         pipe.from_bytes(srsly.msgpack_dumps(add_manifest(files)))
 
 

@@ -378,7 +378,7 @@ def test_commands_say_what_is_wrong(model, data, tmp_path):
         (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
         (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),
         (("calibrate", "en_not_a_folder", data), "is no folder"),
-        (("calibrate", model, tmp_path / "bare.spacy"), "nothing to fit a temperature to"),
+        (("calibrate", model, tmp_path / "bare.spacy"), "no predicted mention has a confidence"),
     ]:
         result = run(*arguments)
         assert result.returncode == 1, told(result)

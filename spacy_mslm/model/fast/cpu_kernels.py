@@ -1,13 +1,12 @@
-"""What an encoder's prediction calls on a CPU, by kernels that are faster or keep less memory.
+"""Kernels for prediction on a CPU that are faster or use less memory than torch's defaults.
 
-Linear layers in 32-bit floats go to MKL, which makes no use of wide registers on processors that
-are not Intel's. oneDNN, which torch brings along for its own compiler, does. But it keeps memory
-for every new number of rows, and batches of text have every number: so rows are added up to one of
-a few numbers.
+torch computes linear layers in 32-bit floats with MKL, which does not use wide registers on
+processors of other vendors than Intel. oneDNN, which torch includes for its compiler, does. But
+oneDNN keeps memory for every new number of rows, and batches of text have many different numbers.
+So rows are padded to one of a few sizes.
 
-GELU goes to oneDNN, with memory for every new shape that is never given back and lies between the
-large tensors: the process grows with each new shape of a batch. torch has a GELU of its own, for
-tensors that do not lie in the usual order.
+torch computes GELU with oneDNN, which keeps memory for every new shape, so the process would grow
+with each new shape of a batch. For tensors that are not contiguous, torch has a GELU of its own.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 
 def fast_kernels(device: torch.device) -> AbstractContextManager:
-    """For the forward pass of a prediction: what is computed within has no gradient."""
+    """Return a context that uses faster kernels on a CPU, for forward passes without gradients."""
     return _CpuKernels() if device.type == "cpu" else nullcontext()
 
 
@@ -53,7 +52,7 @@ def _linear(
 
 
 def _few_sizes(n: int) -> int:
-    """The next size of a few: up to 1,024 rows there are 28."""
+    """Round a number of rows up to one of a few sizes: there are 28 sizes up to 1,024 rows."""
     step = 16 if n <= 256 else 64
     return -(-n // step) * step
 
@@ -64,8 +63,8 @@ def _onednn(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 
 @cache
 def _is_usable() -> bool:
-    """Whether this build of torch has the operator, and it does what it should."""
-    # Not at random: a prediction does not touch the user's generator.
+    """Return whether this build of torch has the operator and computes correct results with it."""
+    # Fixed values, because a prediction must not use the global random generator.
     input, weight, bias = (torch.linspace(-1, 2, n) for n in (48, 40, 5))
     input, weight = input.view(6, 8), weight.view(5, 8)
     try:
@@ -73,5 +72,5 @@ def _is_usable() -> bool:
             torch.allclose(_onednn(input, weight, b), linear(input, weight, b), atol=1e-5)
             for b in (bias, None)
         )
-    except (AttributeError, RuntimeError):  # not in this build; not for this processor
+    except (AttributeError, RuntimeError):  # not in this build, or not for this processor
         return False

@@ -1,4 +1,4 @@
-"""An encoder that ONNX Runtime computes, in the place of the torch one: for prediction on a CPU."""
+"""An encoder that runs in ONNX Runtime, for prediction on a CPU."""
 
 import os
 from typing import Any
@@ -11,10 +11,15 @@ from ...errors import Errors
 
 
 class OnnxEncoder(nn.Module):
-    """Called as an encoder of transformers is; has no weights for torch and no masked-LM head.
+    """Replaces an encoder of transformers. It has no torch weights and no masked-LM head.
 
-    graph: of `onnx_export.export_encoder`.
-    config: that of the encoder which it was made of.
+    Args:
+        graph: The graph from `onnx_export.export_encoder`.
+        config: The config of the original encoder.
+
+    Raises:
+        ImportError: If the extra `onnx` is not installed.
+        ValueError: If the graph cannot be read.
     """
 
     def __init__(self, graph: bytes, config: PretrainedConfig) -> None:
@@ -27,16 +32,16 @@ class OnnxEncoder(nn.Module):
         try:
             from onnxruntime import InferenceSession, SessionOptions
         except ImportError as err:
-            raise ValueError(Errors.M025.format(error=err)) from err
+            raise ImportError(Errors.M025.format(error=err)) from err
         options = SessionOptions()
         options.intra_op_num_threads = threads
         try:
             self._session: InferenceSession = InferenceSession(
                 self.graph, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as err:  # its exceptions have no common class of their own
+        except Exception as err:  # the exceptions of ONNX Runtime have no common base class
             raise ValueError(
-                f"The stored ONNX encoder cannot be read ({type(err).__name__}). Optimise the "
+                f"Could not read the stored ONNX encoder ({type(err).__name__}). Optimise the "
                 "pipeline again."
             ) from err
         self._pid = os.getpid()
@@ -46,9 +51,11 @@ class OnnxEncoder(nn.Module):
         return self
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor]:
-        """(rows, width) ids and mask -> (rows, width, hidden) token vectors."""
+        """Encode (rows, width) ids with their attention mask to (rows, width, hidden) token
+        vectors."""
         if self._pid != os.getpid():
-            # The threads of a session are not there after a fork, and its end would wait for them.
+            # After a fork the threads of the session do not exist, and its deletion would wait for
+            # them. So it is kept.
             self._lost = self._session
             self._start_session(1)
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}

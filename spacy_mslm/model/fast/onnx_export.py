@@ -1,4 +1,4 @@
-"""Encoder of a trained pipe -> ONNX graph, with weights in 32-bit floats or in 8-bit integers."""
+"""Encoder of a trained pipe -> ONNX graph with weights in 32-bit floats or 8-bit integers."""
 
 import copy
 import tempfile
@@ -16,7 +16,7 @@ OPSET = 17
 
 
 class _Encoder(nn.Module):
-    """The encoder with plain tensors on both sides."""
+    """The encoder with tensors as inputs and output."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -27,19 +27,31 @@ class _Encoder(nn.Module):
 
 
 def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
-    """The graph of (rows, width) `input_ids` and `attention_mask` -> (rows, width, hidden) vectors.
+    """Export an encoder as an ONNX graph.
 
-    int8: linear layers compute with 8-bit integers, see `int8_linear`.
+    The inputs of the graph are (rows, width) `input_ids` and `attention_mask`, its output is (rows,
+    width, hidden) `vectors`.
+
+    Args:
+        lm: The encoder with its masked-LM head, which is left out.
+        int8: Whether linear layers compute with 8-bit integers, see `int8_linear`.
+
+    Returns:
+        The content of an .onnx file.
+
+    Raises:
+        ImportError: If the extra `onnx` is not installed.
+        ValueError: If the encoder cannot be exported.
     """
     try:
-        import onnx  # noqa: F401 (torch asks for it at the end of its work)
+        import onnx  # noqa: F401 (torch imports it only at the end of the export)
     except ImportError as err:
-        raise ValueError(Errors.M025.format(error=err)) from err
+        raise ImportError(Errors.M025.format(error=err)) from err
     encoder = lm.base_model
     if int8:
         encoder = copy.deepcopy(encoder)
         replace_linear_layers(encoder)
-    # Of no meaning: the graph takes any ids and any shape.
+    # An example. The graph takes any ids and any shape.
     ids = torch.ones(2, 8, dtype=torch.int64)
     mask = torch.ones_like(ids)
     mask[1, 6:] = 0
@@ -56,12 +68,12 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
                 output_names=["vectors"],
                 dynamic_axes={n: shape for n in ("input_ids", "attention_mask", "vectors")},
                 opset_version=OPSET,
-                dynamo=False,  # the other exporter needs onnxscript, and is five times as slow
+                dynamo=False,  # the other exporter needs onnxscript and is five times slower
             )
-        except Exception as err:  # whatever the tracing of a foreign module meets
+        except Exception as err:  # tracing a module can raise anything
             family = lm.config.model_type
             raise ValueError(
-                f"The encoder ({family}) cannot be exported to ONNX: {err}\nUse the pipeline as "
-                "it is, or train it with an encoder of another family."
+                f"Could not export the encoder ({family}) to ONNX: {err}\nUse the pipeline as it "
+                "is, or train it with an encoder of another family."
             ) from err
         return path.read_bytes()

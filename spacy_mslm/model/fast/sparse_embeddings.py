@@ -1,8 +1,8 @@
-"""The gradient of the vocabulary's vectors, which is as large as the vocabulary: written once.
+"""A gradient of the input embeddings that is written once, since it is as large as the vocabulary.
 
-The vectors are read at the pieces of each block, and in most families once more by the masked-LM
-head, which shares them. Every one of these has a gradient of its own, and torch makes each a full
-matrix, half of all weights in a small encoder, and a new one for each sum of two:
+The embeddings are used by each block of pieces and, in most families, by the masked-LM head, which
+shares them. torch computes a full matrix as the gradient of each use, and a new matrix for each sum
+of two. This is half of all weights in a small encoder:
 
     torch   head: full matrix   + block: full matrix   + block: full matrix
     here    head: full matrix  += rows of the block   += rows of the block
@@ -17,15 +17,17 @@ from transformers import PreTrainedModel
 
 
 def use_sparse_gradient(lm: PreTrainedModel, device: torch.device) -> None:
-    """Let reading the vectors have a gradient of the rows that were read."""
+    """Make the gradient of the input embeddings consist of the rows that were read."""
     vectors = lm.get_input_embeddings()
     if isinstance(vectors, nn.Embedding):
-        vectors.sparse = device.type in ("cpu", "cuda")  # Apple's has no such tensors
+        vectors.sparse = device.type in ("cpu", "cuda")  # MPS has no sparse tensors
 
 
 def make_dense(parameters: Iterable[nn.Parameter]) -> None:
-    """Where the masked-LM head has read nothing, the rows are all there is: make a matrix of
-    them, which is what optimisers take."""
+    """Convert sparse gradients to matrices, as optimizers need them.
+
+    A gradient is still sparse here if the masked-LM head has read nothing.
+    """
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
             parameter.grad = parameter.grad.to_dense()
@@ -34,8 +36,11 @@ def make_dense(parameters: Iterable[nn.Parameter]) -> None:
 def project_apart(
     project: Callable[[torch.Tensor], torch.Tensor], vectors: torch.Tensor
 ) -> torch.Tensor:
-    """`project(vectors)`, with a backward pass of its own: it has put the gradients of its weights
-    in their place before those of the encoder get there, and these are added in place."""
+    """Return `project(vectors)`, with a separate backward pass for the projection.
+
+    Its backward pass stores the gradients of the projection's weights before the encoder adds to
+    them, so that the rows of the encoder are added in place.
+    """
     if not torch.is_grad_enabled():
         return project(vectors)
     return _Apart.apply(vectors, project)
