@@ -173,7 +173,7 @@ class EntityScorer:
         }
 
     def _by_seen(self, judged: Iterable[Judged]) -> dict[str, list[bool]]:
-        """Return whether each gold mention was found, for mentions seen in training and for others."""
+        """Return whether each gold mention was found, for those seen in training and for others."""
         groups: dict[str, list[bool]] = {"seen": [], "unseen": []}
         seen = self._seen
         if seen is not None:
@@ -189,7 +189,7 @@ class EntityScorer:
 
 
 def judge(example: Example, spans_key: str | None) -> Judged | None:
-    """Return the gold and predicted mentions of a document, None if the reference is unannotated."""
+    """Return the gold and predicted mentions of a document, None if it has no gold annotation."""
     return _judge_ents(example) if spans_key is None else _judge_spans(example, spans_key)
 
 
