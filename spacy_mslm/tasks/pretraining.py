@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from spacy.util import registry
 
-from ..training import pretraining
 from .configs import read_config
 
 

@@ -135,7 +135,7 @@ def _number(name: str, scores: dict[str, Any]) -> float:
         return float(value)
     except TypeError:
         raise ValueError(
-            f"The score {name!r} is not a number (it is of type {type(value).__name__}). Remove it "
+            f"The score {name!r} is of type {type(value).__name__}, not a number. Remove it "
             "from [training.score_weights], or set it to null there."
         ) from None
 
