@@ -35,6 +35,4 @@ def pretrain(
     """
     settings = read_config(config_path, overrides, block="pretraining")["pretraining"]
     resolved = registry.resolve({"pretraining": settings})["pretraining"]
-    return Pretrained(
-        output_path, pretraining.run_pretraining(resolved, output_path, settings, force)
-    )
+    return Pretrained(output_path, run_pretraining(resolved, output_path, settings, force))
