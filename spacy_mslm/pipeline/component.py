@@ -157,7 +157,7 @@ class MSLM(TrainablePipe):
     # ---- prediction ----
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Return the entities of each document with their confidences, and the tag probabilities."""
+        """Return the entities of each document with their confidences, and tag probabilities."""
         return self.predict_pieces(self.shim.wordpieces(list(docs)))
 
     def predict_pieces(self, documents: list[Pieces]) -> list[Prediction]:
@@ -330,7 +330,7 @@ class MSLM(TrainablePipe):
         return masks and self.view == "clean" and weight.is_constant and weight(0) == 0
 
     def _blank_pipe(self, **settings: Any) -> "MSLM":
-        """Create a pipe with the model of this one, without weights, for a stage before training."""
+        """Create a pipe with a copy of this model without weights, for a stage before training."""
         return MSLM(
             *(Vocab(), blank_copy(self.model), self.name),
             batch_pieces=self.batch_pieces,

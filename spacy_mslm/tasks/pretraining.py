@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from spacy.util import registry
 
+from ..training.pretraining import run_pretraining
 from .configs import read_config
 
 
