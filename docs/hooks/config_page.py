@@ -3,11 +3,9 @@ comments that stand above them in the config files, and the defaults of the comp
 
 from typing import NamedTuple
 
-from entry_points import ROOT
-from spacy.language import Language
+import spacy
+from entry_points import ROOT, read_entry_points
 from thinc.api import Config
-
-import spacy_mslm.pipeline.component  # noqa: F401  registers the factory
 
 CONFIGS = ("mslm", "vanilla", "spacy_ner", "mslm_paper", "pretrain", "weak")
 SECTIONS = ("paths", "vars", "system")
@@ -26,7 +24,7 @@ generated from the files.
 {defaults}
 ```
 
-::: spacy_mslm.pipeline.component.make_mslm
+::: {factory}
     options:
       heading: "mslm"
       show_root_heading: false
@@ -44,8 +42,11 @@ class Setting(NamedTuple):
 
 def render() -> str:
     """Return the page in Markdown."""
-    defaults = {"components": {"mslm": Language.get_factory_meta("mslm").default_config}}
-    intro = INTRO.format(defaults=Config(defaults).to_str().strip())
+    nlp = spacy.blank("en")
+    assert nlp.has_factory("mslm")  # loads the entry point
+    defaults = {"components": {"mslm": nlp.get_factory_meta("mslm").default_config}}
+    (factory,) = (entry.path for entry in read_entry_points() if entry.registry == "factories")
+    intro = INTRO.format(defaults=Config(defaults).to_str().strip(), factory=factory)
     return intro + "".join(_section(name) for name in CONFIGS)
 
 

@@ -14,6 +14,11 @@ class Registered(NamedTuple):
     name: str
     target: str
 
+    @property
+    def path(self) -> str:
+        """The dotted path of the function."""
+        return self.target.replace(":", ".")
+
 
 def read_entry_points() -> list[Registered]:
     """Return every entry point of setup.py but the command line, in its order."""

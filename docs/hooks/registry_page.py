@@ -29,7 +29,7 @@ def _by_registry(entries: list[Registered]) -> list[tuple[str, list[Registered]]
 
 def _table(entries: list[Registered]) -> str:
     rows = [
-        f"| `{registry}` | {', '.join(f'[`{e.name}`](#{_path(e)})' for e in own)} |"
+        f"| `{registry}` | {', '.join(f'[`{e.name}`](#{e.path})' for e in own)} |"
         for registry, own in _by_registry(entries)
     ]
     return "\n".join(["| registry | names |", "|---|---|", *rows]) + "\n"
@@ -42,7 +42,7 @@ def _registry(group: tuple[str, list[Registered]]) -> str:
 
 def _section(entry: Registered) -> str:
     return (
-        f"\n::: {_path(entry)}\n"
+        f"\n::: {entry.path}\n"
         "    options:\n"
         f'      heading: "{entry.name}"\n'
         f'      toc_label: "{entry.name.removeprefix("spacy_mslm.")}"\n'
@@ -51,7 +51,3 @@ def _section(entry: Registered) -> str:
         # The defaults of a factory are in its config, not in its signature.
         + ("      docstring_section_style: list\n" if entry.registry == "factories" else "")
     )
-
-
-def _path(entry: Registered) -> str:
-    return entry.target.replace(":", ".")

@@ -1,10 +1,8 @@
 """`python -m spacy mslm calibrate`: calibrate the confidences of a pipeline."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-from spacy.cli._util import setup_gpu
+from spacy.cli._util import Arg, Opt, setup_gpu
 from wasabi import msg
 
 from .common import GpuId, Model, command, mslm_cli, show_table
@@ -13,18 +11,13 @@ from .common import GpuId, Model, command, mslm_cli, show_table
 @command(mslm_cli, "calibrate", failure="The calibration failed; nothing was changed")
 def calibrate_cli(
     model: Model,
-    dev_path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DEV",
-            help="Annotated text that was not used for training: .spacy file, folder or IOB file",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Output folder [default: change MODEL in place]"),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUTPUT if it exists")] = False,
+    dev_path: Path = Arg(
+        ...,
+        metavar="DEV",
+        help="Annotated text not used for training: .spacy file, folder or IOB file",
+    ),
+    output: Path | None = Opt(None, "--output", "-o", help="Output folder [default: change MODEL]"),
+    force: bool = Opt(False, "--force", help="Replace OUTPUT if it exists"),
     use_gpu: GpuId = -1,
 ) -> None:
     """Fit the temperature of a pipeline's confidences on a development set and save it.

@@ -1,9 +1,9 @@
 """`python -m spacy mslm convert`: convert annotated files to .spacy files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import command, mslm_cli, show_table
@@ -14,50 +14,21 @@ if TYPE_CHECKING:
 
 @command(mslm_cli, "convert", failure="The conversion failed")
 def convert_cli(
-    input_path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="INPUT",
-            help="File, folder of BRAT files, or folder with train, devel (dev, valid) and test",
-        ),
-    ],
-    output_path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUTPUT", help=".spacy file, or folder for train.spacy, dev.spacy, test.spacy"
-        ),
-    ],
-    format: Annotated[
-        str,
-        typer.Option(
-            help="auto (detect it), iob, brat, pubtator, bioc, jsonl, ebm_nlp or spacy",
-        ),
-    ] = "auto",
-    scheme: Annotated[
-        str, typer.Option(help="Label scheme of IOB files: auto, iob1, iob2, bioes (also BILOU)")
-    ] = "auto",
-    tokenizer: Annotated[
-        str, typer.Option(help="Tokenizer of running text: blank:LANG, or pipeline name or path")
-    ] = "blank:en",
-    limit: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Number of sentences or documents, 0 for all (for a folder: of train)"
-        ),
-    ] = 0,
-    seed: Annotated[
-        int | None, typer.Option(help="Shuffle them with this seed before applying the limit")
-    ] = None,
-    n_sents: Annotated[
-        int, typer.Option(min=1, help="Number of sentences of an IOB file per document")
-    ] = 1,
-    set_name: Annotated[
-        str | None,
-        typer.Option(
-            "--set",
-            help="Corpus of the paper's Table 9 to compare with [default: name of OUTPUT]",
-        ),
-    ] = None,
+    input_path: Path = Arg(
+        ..., metavar="INPUT", help="File, or folder of BRAT files or of splits (train, devel, test)"
+    ),
+    output_path: Path = Arg(
+        ..., metavar="OUTPUT", help=".spacy file, or folder for one .spacy file per split"
+    ),
+    format: str = Opt("auto", help="auto, iob, brat, pubtator, bioc, jsonl, ebm_nlp or spacy"),
+    scheme: str = Opt("auto", help="Label scheme of IOB files: auto, iob1, iob2 or bioes"),
+    tokenizer: str = Opt("blank:en", help="For running text: blank:LANG, or pipeline name or path"),
+    limit: int = Opt(0, min=0, help="Number of sentences or documents (of train), 0 for all"),
+    seed: int | None = Opt(None, help="Shuffle with this seed before applying the limit"),
+    n_sents: int = Opt(1, min=1, help="Number of sentences of an IOB file per document"),
+    set_name: str | None = Opt(
+        None, "--set", help="Corpus of Table 9 to compare with [default: name of OUTPUT]"
+    ),
 ) -> None:
     """Convert annotated files to .spacy files.
 

@@ -1,10 +1,9 @@
 """`python -m spacy mslm evaluate`: score a pipeline under a named protocol."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from spacy.cli._util import setup_gpu
+from spacy.cli._util import Arg, Opt, setup_gpu
 from wasabi import msg
 
 from ..tasks.choices import Protocol
@@ -17,31 +16,17 @@ if TYPE_CHECKING:
 @command(mslm_cli, "evaluate", failure="The evaluation failed")
 def evaluate_cli(
     model: Model,
-    data_path: Annotated[
-        Path, typer.Argument(metavar="DATA", help=".spacy file, folder of them, or IOB file")
-    ],
-    protocol: Annotated[
-        Protocol,
-        typer.Option(
-            help="clean: the text as it is. masked: the paper's protocol, with gold mentions "
-            "masked before tagging"
-        ),
-    ] = Protocol.clean,
-    elm: Annotated[float, typer.Option(min=0, max=1, help="Share of the mentions to mask")] = 1.0,
-    blm: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the other words to mask")
-    ] = 0.075,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the masks")] = 0,
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            help="Training set whose mentions count as seen [default: that of the pipeline's "
-            "config]"
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output JSON file for the scores")
-    ] = None,
+    data_path: Path = Arg(..., metavar="DATA", help=".spacy file, folder of them, or IOB file"),
+    protocol: Protocol = Opt(
+        Protocol.clean, help="Evaluate on clean text, or with gold mentions masked as in the paper"
+    ),
+    elm: float = Opt(1.0, min=0, max=1, help="Share of the mentions to mask"),
+    blm: float = Opt(0.075, min=0, max=1, help="Share of the other words to mask"),
+    seed: int = Opt(0, min=0, help="Random seed of the masks"),
+    train: Path | None = Opt(
+        None, help="Training set that defines seen mentions [default: that of MODEL]"
+    ),
+    output: Path | None = Opt(None, "--output", "-o", help="Output JSON file for the scores"),
     use_gpu: GpuId = -1,
 ) -> None:
     """Evaluate a pipeline on annotated text.

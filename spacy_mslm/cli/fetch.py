@@ -1,9 +1,9 @@
 """`python -m spacy mslm fetch`: download public corpora and verify them."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import EXPECTED_ERRORS, command, mslm_cli
@@ -11,23 +11,13 @@ from .common import EXPECTED_ERRORS, command, mslm_cli
 
 @command(mslm_cli, "fetch", failure="The corpora were not downloaded")
 def fetch_cli(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="ncbi_disease, bc5cdr, bc5cdr_chem, bc5cdr_disease, bc2gm, jnlpba, ebm_nlp or all",
-        ),
-    ],
-    output_path: Annotated[
-        Path,
-        typer.Argument(metavar="OUTPUT", help="Output folder; files go to OUTPUT/NAME"),
-    ],
-    assets: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR_OR_URL", help="Local folder or mirror with the files as NAME/FILE"
-        ),
-    ] = None,
+    name: str = Arg(
+        ...,
+        metavar="NAME",
+        help="ncbi_disease, bc5cdr, bc5cdr_chem, bc5cdr_disease, bc2gm, jnlpba, ebm_nlp or all",
+    ),
+    output_path: Path = Arg(..., metavar="OUTPUT", help="Output folder; files go to OUTPUT/NAME"),
+    assets: str | None = Opt(None, metavar="DIR_OR_URL", help="Folder or mirror with NAME/FILE"),
 ) -> None:
     """Download public corpora, or copy them from a local folder, and verify their checksums.
 

@@ -1,9 +1,8 @@
 """`python -m spacy mslm heatmap`: draw how confident models are in each word of some texts."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import command, mslm_cli
@@ -11,19 +10,15 @@ from .common import command, mslm_cli
 
 @command(mslm_cli, "heatmap", failure="The heat map was not drawn")
 def heatmap_cli(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL... TEXTS",
-            help="Pipeline names or paths, then a text file with one text per line, a .spacy file "
-            "or folder, or an IOB file (.tsv, .iob, .conll)",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Output .html or .png file")],
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="Number of texts to show, 0 for all")
-    ] = 10,
+    arguments: list[str] = Arg(
+        ...,
+        metavar="MODEL... TEXTS",
+        help="Pipeline names or paths, then a text file with one text per line, a .spacy file or "
+        "folder, or an IOB file (.tsv, .iob, .conll)",
+        show_default=False,
+    ),
+    output: Path = Opt(..., "--output", "-o", help="Output .html or .png file"),
+    limit: int = Opt(10, "--limit", "-n", min=0, help="Number of texts to show, 0 for all"),
 ) -> None:
     """Draw how confident one or more models are in the class of every word.
 

@@ -1,9 +1,8 @@
 """`python -m spacy mslm optimize`: make a pipeline faster on CPU."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from ..tasks.choices import Mode
@@ -13,18 +12,11 @@ from .common import Model, command, mslm_cli, show_table
 @command(mslm_cli, "optimize", failure="The pipeline was not optimised")
 def optimize_cli(
     model: Model,
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Output folder")],
-    mode: Annotated[
-        Mode, typer.Option(help="Weights as 32-bit floats (onnx) or 8-bit integers (onnx-int8)")
-    ] = Mode.onnx_int8,
-    dev: Annotated[
-        Path | None,
-        typer.Option(help="Annotated text to measure on [default: the dev set of MODEL's config]"),
-    ] = None,
-    max_loss: Annotated[float, typer.Option(help="Largest accepted loss of F1, in points")] = 0.5,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it exists, and accept any loss")
-    ] = False,
+    output: Path = Arg(..., metavar="OUTPUT", help="Output folder"),
+    mode: Mode = Opt(Mode.onnx_int8, help="Weights as 32-bit floats or 8-bit integers"),
+    dev: Path | None = Opt(None, help="Annotated text to measure on [default: dev set of MODEL]"),
+    max_loss: float = Opt(0.5, help="Largest accepted loss of F1, in points"),
+    force: bool = Opt(False, "--force", help="Replace OUTPUT if it exists, and accept any loss"),
 ) -> None:
     """Write a pipeline that predicts faster on CPU, with ONNX Runtime, and cannot be trained.
 

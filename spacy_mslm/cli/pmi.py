@@ -2,9 +2,9 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import command, mslm_cli, show_table
@@ -17,27 +17,14 @@ SAMPLE = 30  # collocations of each kind that --overlap shows
 
 @command(mslm_cli, "pmi", failure="The vocabulary was not written")
 def pmi_cli(
-    train_path: Annotated[
-        Path,
-        typer.Argument(metavar="TRAIN", help=".spacy file, folder of them, or IOB file"),
-    ],
-    output_path: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Output text file")],
-    min_count: Annotated[
-        int, typer.Option(min=1, help="Minimum number of occurrences of a collocation")
-    ] = 5,
-    min_chars: Annotated[
-        int, typer.Option(min=0, help="Minimum number of letters and digits of each word")
-    ] = 2,
-    stop_words: Annotated[
-        bool, typer.Option(help="Leave out collocations with a stop word")
-    ] = True,
-    lang: Annotated[str, typer.Option(help="Language of the stop words")] = "en",
-    overlap: Annotated[
-        bool, typer.Option("--overlap", help="Show how many collocations are entities of TRAIN")
-    ] = False,
-    spans_key: Annotated[
-        str | None, typer.Option(help="Span group of the entities [default: doc.ents]")
-    ] = None,
+    train_path: Path = Arg(..., metavar="TRAIN", help=".spacy file, folder of them, or IOB file"),
+    output_path: Path = Arg(..., metavar="OUTPUT", help="Output text file"),
+    min_count: int = Opt(5, min=1, help="Minimum number of occurrences of a collocation"),
+    min_chars: int = Opt(2, min=0, help="Minimum number of letters and digits of each word"),
+    stop_words: bool = Opt(True, help="Leave out collocations with a stop word"),
+    lang: str = Opt("en", help="Language of the stop words"),
+    overlap: bool = Opt(False, "--overlap", help="Show how many are entities of TRAIN"),
+    spans_key: str | None = Opt(None, help="Span group of the entities [default: doc.ents]"),
 ) -> None:
     """Write the collocations of 2 to 4 words in the training text, ranked by PMI.
 

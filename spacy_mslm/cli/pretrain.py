@@ -1,10 +1,9 @@
 """`python -m spacy mslm pretrain`: train an encoder on plain text."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from spacy.cli._util import setup_gpu
+from spacy.cli._util import Arg, Opt, setup_gpu
 from wasabi import msg
 
 from .common import GpuId, command, config_overrides, mslm_cli, show_table
@@ -13,16 +12,9 @@ from .common import GpuId, command, config_overrides, mslm_cli, show_table
 @command(mslm_cli, "pretrain", failure="Pretraining failed", overrides=True)
 def pretrain_cli(
     ctx: typer.Context,
-    config_path: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="Config file with a [pretraining] block")
-    ],
-    output_path: Annotated[
-        Path, typer.Argument(metavar="OUTPUT", help="Output folder for encoder and checkpoints")
-    ],
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Start from scratch if OUTPUT holds another pretraining"),
-    ] = False,
+    config_path: Path = Arg(..., metavar="CONFIG", help="Config file with a [pretraining] block"),
+    output_path: Path = Arg(..., metavar="OUTPUT", help="Output folder of the encoder"),
+    force: bool = Opt(False, "--force", help="Start over if OUTPUT holds another pretraining"),
     use_gpu: GpuId = -1,
 ) -> None:
     """Train the masked LM of an encoder on plain text, from scratch or from a checkpoint.

@@ -1,9 +1,8 @@
 """`python -m spacy mslm report`: compare the scores of several models."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import command, mslm_cli
@@ -11,15 +10,12 @@ from .common import command, mslm_cli
 
 @command(mslm_cli, "report", failure="The report was not written")
 def report_cli(
-    metrics_path: Annotated[
-        Path, typer.Argument(metavar="METRICS", help="Folder with evaluations as SET/MODEL.json")
-    ],
-    output_path: Annotated[
-        Path,
-        typer.Argument(metavar="OUTPUT", help="Output folder for report.md, report.html, plots"),
-    ],
-    title: Annotated[str, typer.Option(help="Title of the report")] = "Comparison of models",
-    baseline: Annotated[str, typer.Option(help="Model to compare F1 with")] = "vanilla",
+    metrics_path: Path = Arg(
+        ..., metavar="METRICS", help="Folder with evaluations: SET/MODEL.json"
+    ),
+    output_path: Path = Arg(..., metavar="OUTPUT", help="Output folder of report and plots"),
+    title: str = Opt("Comparison of models", help="Title of the report"),
+    baseline: str = Opt("vanilla", help="Model to compare F1 with"),
 ) -> None:
     """Compare models in a Markdown file and an HTML page.
 

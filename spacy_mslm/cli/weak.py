@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import command, config_overrides, show_table, weak_cli
@@ -20,11 +21,8 @@ ConfigPath = Annotated[
 def label_cli(
     ctx: typer.Context,
     config_path: ConfigPath,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes")] = 1,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Start from scratch if the output holds another corpus"),
-    ] = False,
+    jobs: int = Opt(1, "--jobs", "-j", min=1, help="Number of processes"),
+    force: bool = Opt(False, "--force", help="Start over if the output holds another corpus"),
 ) -> None:
     """Label notes and write a corpus with train, dev and test splits by patient.
 
@@ -43,9 +41,7 @@ def label_cli(
 def score_cli(
     ctx: typer.Context,
     config_path: ConfigPath,
-    gold_path: Annotated[
-        Path, typer.Argument(metavar="GOLD", help="Annotated notes: .spacy file or folder of them")
-    ],
+    gold_path: Path = Arg(..., metavar="GOLD", help="Annotated notes: .spacy file or folder"),
 ) -> None:
     """Score each annotator of CONFIG, and their vote, on annotated notes."""
     from ..tasks import score_labels
@@ -62,17 +58,11 @@ def score_cli(
 
 @command(weak_cli, "review", failure="The review failed")
 def review_cli(
-    corpus_path: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help=".spacy file, or folder of them")
-    ],
-    sample_path: Annotated[
-        Path, typer.Argument(metavar="SAMPLE", help=".jsonl file with the sentences to review")
-    ],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of sentences")] = 100,
-    seed: Annotated[int, typer.Option(help="Random seed of the sample")] = 0,
-    reviewed: Annotated[
-        Path | None, typer.Option(help="SAMPLE as exported from Prodigy or doccano")
-    ] = None,
+    corpus_path: Path = Arg(..., metavar="CORPUS", help=".spacy file, or folder of them"),
+    sample_path: Path = Arg(..., metavar="SAMPLE", help=".jsonl file of sentences to review"),
+    number: int = Opt(100, "--number", "-n", min=1, help="Number of sentences"),
+    seed: int = Opt(0, help="Random seed of the sample"),
+    reviewed: Path | None = Opt(None, help="SAMPLE as exported from Prodigy or doccano"),
 ) -> None:
     """Write a random sample of labelled sentences for Prodigy or doccano. With --reviewed, report
     how many of its labels are right."""
@@ -87,9 +77,7 @@ def review_cli(
 
 @command(weak_cli, "medcat-setup", failure="The environment was not created")
 def medcat_setup_cli(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of the virtual environment")
-    ],
+    folder: Path = Arg(..., metavar="FOLDER", help="Folder of the virtual environment"),
 ) -> None:
     """Create a virtual environment with MedCAT for spacy_mslm.medcat.v1.
 

@@ -18,7 +18,8 @@ def make_duplicate_report(train: str | None, dev: str | None) -> Callable[[Langu
     """Create the callback `spacy_mslm.report_duplicates.v1` for `[initialize.after_init]`, which
     warns if texts of the development set are also in the training set.
 
-    train, dev: Paths as those of `spacy_mslm.Corpus.v1`. Nothing is compared if one is null.
+    train: Path of the training set, as for `spacy_mslm.Corpus.v1`. Null to compare nothing.
+    dev: Path of the development set. Null to compare nothing.
     """
 
     def report(nlp: Language) -> Language:
@@ -48,7 +49,8 @@ def duplicate_warning(
 
     train_keys: The `text_key` of each training text.
     texts: Ids and texts of another set.
-    train, other: What the message calls the two sets.
+    train: Name of the training set in the message.
+    other: Name of the other set in the message.
     """
     total = 0
     found = []

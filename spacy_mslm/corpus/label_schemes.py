@@ -102,7 +102,8 @@ def decode_tags(
     which is legal in IOB1 only. The schemes differ only in which tags are illegal.
 
     scheme: iob1, iob2 or bioes.
-    source, first_line: The file's name and the line of the first tag, for error messages.
+    source: The file's name, for error messages.
+    first_line: The line of the first tag, for error messages.
     """
     mentions: list[Mention] = []
     start, before, previous = 0, "", "O"

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ..errors import Errors
 from .formats.detection import FORMATS, detect_format
-from .formats.ebm_nlp import SPLITS, is_ebm_nlp
+from .formats.ebm_nlp import is_ebm_nlp
+from .formats.records import SPLITS
 
 # The names of the input files without suffix, by the name of the output.
 SPLIT_NAMES = {"train": ("train",), "dev": ("devel", "dev", "valid"), "test": ("test",)}

@@ -103,7 +103,7 @@ def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[D
 
 
 def _example(sentence: Span) -> Example:
-    reference = _copy(sentence)
+    reference = _named(sentence.as_doc(), sentence.doc.user_data["id"])
     predicted = reference.copy()
     predicted.set_ents([], default="missing")
     return Example(predicted, reference)
@@ -112,7 +112,3 @@ def _example(sentence: Span) -> Example:
 def _named(doc: Doc, name: str) -> Doc:
     doc.user_data["id"] = name
     return doc
-
-
-def _copy(sentence: Span) -> Doc:
-    return _named(sentence.as_doc(), sentence.doc.user_data["id"])

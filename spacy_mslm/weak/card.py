@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..corpus.formats.records import SPLITS
 from ..util import markdown
 from ..util.files import replace_file
 from .notes import LISTED, Survey
-from .shards import SPLITS
 
 
 def statistics(

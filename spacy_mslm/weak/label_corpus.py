@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.util import minibatch, registry
 
+from ..corpus.formats.records import SPLITS
 from ..util.files import replace_file
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
@@ -35,7 +36,7 @@ from .card import statistics, write_card
 from .concepts import MentionsBySource
 from .labeller import Failed, Labeller, make_labeller
 from .notes import Note, Notes, Survey
-from .shards import SPLITS, Shard, split_of
+from .shards import Shard, split_of
 
 REMEDY = "Give another --paths.output, or --force to start over in a folder of weak labels."
 RECORD, DONE, LEARNT = "weak.json", "done", "aggregation.bin"

@@ -19,7 +19,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -79,7 +79,7 @@ def _read_csv(path: Path) -> Iterator[Record]:
         reader = csv.reader(file, strict=True)
         try:
             header = next(reader, [])
-            columns = _columns([name.lower().strip() for name in header], path)
+            columns = _columns(header, path)
             start = reader.line_num + 1
             for row in reader:
                 if len(row) != len(header):
@@ -88,8 +88,8 @@ def _read_csv(path: Path) -> Iterator[Record]:
                         f"columns, but the header has {len(header)}. Nothing was labelled. "
                         "Correct the record, or remove it."
                     )
-                values = {name: row[at] for name, at in columns.items()}
-                yield _record(values, f"{path.name}:{start}")
+                values = dict(zip(header, row, strict=True))
+                yield _record(values, columns, f"{path.name}:{start}")
                 start = reader.line_num + 1
         except csv.Error:
             raise ValueError(
@@ -113,10 +113,7 @@ def _read_jsonl(path: Path) -> Iterator[Record]:
     for number, record in read_json_lines(path):
         if record is None or not isinstance(record.get("text"), str):
             raise ValueError(Errors.M153.format(path=path, line=number))
-        fields = {name.lower(): value for name, value in record.items()}
-        values = list(fields.values())
-        columns = _columns(list(fields), path)
-        yield _record({name: values[at] for name, at in columns.items()}, f"{path.name}:{number}")
+        yield _record(record, _columns(record, path), f"{path.name}:{number}")
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:
@@ -129,14 +126,11 @@ def _read_parquet(path: Path) -> Iterator[Record]:
         ) from err
     try:
         with parquet.ParquetFile(path) as file:
-            columns = _columns([name.lower() for name in file.schema_arrow.names], path)
-            names = {name: file.schema_arrow.names[at] for name, at in columns.items()}
-            number = 0
-            for batch in file.iter_batches(batch_size=256, columns=list(names.values())):
-                for row in batch.to_pylist():
-                    number += 1
-                    values = {name: row[column] for name, column in names.items()}
-                    yield _record(values, f"{path.name}:{number}")
+            columns = _columns(file.schema_arrow.names, path)
+            batches = file.iter_batches(batch_size=256, columns=list(columns.values()))
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows, start=1):
+                yield _record(row, columns, f"{path.name}:{number}")
     except (ArrowInvalid, OSError):
         raise ValueError(f"{path} is damaged, or not a Parquet file. Write it again.") from None
 
@@ -158,12 +152,13 @@ READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
 }
 
 
-def _columns(header: Sequence[str], path: Path) -> dict[str, int]:
-    """Return the index of each known column in a header. Raises a ValueError without `text`."""
+def _columns(header: Iterable[str], path: Path) -> dict[str, str]:
+    """Return the column of each field of a record. Raises a ValueError without `text`."""
+    columns = {name.lower().strip(): name for name in header}
     found = {
-        name: next(header.index(known) for known in names if known in header)
-        for name, names in COLUMNS.items()
-        if any(known in header for known in names)
+        field: next(columns[name] for name in names if name in columns)
+        for field, names in COLUMNS.items()
+        if any(name in columns for name in names)
     }
     if "text" not in found:
         raise ValueError(
@@ -173,13 +168,14 @@ def _columns(header: Sequence[str], path: Path) -> dict[str, int]:
     return found
 
 
-def _record(values: dict[str, Any], place: str) -> Record:
-    """Create a record. `place` becomes the id of a note without one."""
-    stripped = {name: "" if value is None else str(value).strip() for name, value in values.items()}
+def _record(row: Mapping[str, Any], columns: dict[str, str], place: str) -> Record:
+    """Create a record from a row. `place` becomes the id of a note without one."""
+    given = {field: row[column] for field, column in columns.items()}
+    values = {field: "" if value is None else str(value) for field, value in given.items()}
     return Record(
-        id=stripped.get("id") or place,
-        patient=stripped.get("patient", ""),
-        category=stripped.get("category", ""),
-        is_error=stripped.get("error", "") in ("1", "1.0"),
-        text="" if values["text"] is None else str(values["text"]),
+        id=values.get("id", "").strip() or place,
+        patient=values.get("patient", "").strip(),
+        category=values.get("category", "").strip(),
+        is_error=values.get("error", "").strip() in ("1", "1.0"),
+        text=values["text"],
     )

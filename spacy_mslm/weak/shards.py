@@ -8,10 +8,10 @@ from pathlib import Path
 from spacy.tokens import Doc, DocBin
 from srsly.msgpack._packer import Packer
 
+from ..corpus.formats.records import SPLITS
 from ..text.sentences import sentence_docs
 from ..util.files import replace_file
 
-SPLITS = ("train", "dev", "test")
 # DocBin packs user data with srsly, which searches all installed packages for plug-ins each time.
 # At 1.4 ms per sentence, this would be most of the run time of labelling.
 _PACKER = Packer(use_bin_type=True)
@@ -21,7 +21,8 @@ ATTRIBUTES = ("SPACY", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID")
 def split_of(patient: str, seed: int, dev: float, test: float) -> str:
     """Return the split of a patient: train, dev or test. It does not depend on the other patients.
 
-    dev, test: Shares of the patients in these splits.
+    dev: Share of the patients in the development set.
+    test: Share of the patients in the test set.
     """
     digest = hashlib.blake2b(f"{seed}:{patient}".encode(), digest_size=8).digest()
     drawn = int.from_bytes(digest, "big") / 2**64

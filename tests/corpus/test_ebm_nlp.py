@@ -1,4 +1,4 @@
-"""EBM-NLP: its layout, its labels, and that the result is not taken for the paper's."""
+"""EBM-NLP: its layout and labels, and that it is not compared with the paper's version."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Files of other formats: what is written in one is read back, and broken ones are refused by file
-and line without their text."""
+"""Formats of annotated files: round trips, and errors of broken files, which name the file and line
+but hold no text."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from spacy_mslm.corpus.formats.pubtator import read_pubtator
 
 
 class Passages(NamedTuple):
-    """A text as parts with one character between them, and mentions inside of the parts."""
+    """A text as parts with one character between them, and mentions inside the parts."""
 
     parts: list[str]
     mentions: list[tuple[int, int, str]]
@@ -53,7 +53,7 @@ def passages(draw: st.DrawFn, exclude: str = "", count: int | None = None) -> Pa
 
 
 def round_trip(**options):
-    """Many small documents, written to one folder of the test over and over."""
+    """Run a test on many small documents, written to the same folder."""
     checks = [HealthCheck.function_scoped_fixture]
     chosen = settings(max_examples=60, deadline=None, suppress_health_check=checks)
     return lambda test: chosen(given(document=passages(**options))(test))

@@ -1,4 +1,4 @@
-"""Tags of every scheme decode to the same mentions; what a scheme forbids is refused by line."""
+"""Tags of every scheme decode to the same mentions; illegal tags are errors that name the line."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from spacy_mslm.corpus.label_schemes import SCHEMES, decode_tags, detect_scheme
 
 
 def encode(length, mentions, scheme):
-    """Tags of one sentence; the inverse of decode_tags, for the tests only."""
+    """Return the tags of a sentence: the inverse of decode_tags."""
     tags = ["O"] * length
     last = (0, 0, "")
     for mention in mentions:

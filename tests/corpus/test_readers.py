@@ -1,4 +1,4 @@
-"""IOB and .spacy files become the right Examples; every damaged one gives a single clear error."""
+"""Corpora of IOB and .spacy files; every damaged file raises one clear error."""
 
 import logging
 import random
@@ -311,8 +311,8 @@ def test_gold_spans_that_cannot_be_learned_are_listed_once(nlp, tmp_path, caplog
     doc = nlp.make_doc("secret b c d e f")
     doc.spans["sc"] = [Span(doc, 1, 1, "X"), Span(doc, 1, 2, ""), Span(doc, 2, 3, "Y")]
     other = nlp.make_doc("secret b c d e f")
-    # An entity B I without a type, of which spaCy makes an error that holds the tokens, and a
-    # sound one.
+    # An entity B I without a type, on which spaCy raises an error that holds the tokens; and a
+    # valid one.
     iob = [[2, 0], [3, 0], [1, 0], [2, 0], [3, nlp.vocab.strings.add("X")], [2, 0]]
     other.from_array([ENT_IOB, ENT_TYPE], numpy.array(iob, dtype="uint64"))
     path = write_docs(tmp_path / "g.spacy", [doc, other])

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
 import spacy.cli
 import srsly
 from spacy.cli._util import app as spacy_app
 from spacy.cli._util import parse_config_overrides
-from spacy.language import Language
 from spacy.util import load_config
 from thinc.api import Config
 from typer.main import get_command
@@ -23,7 +23,6 @@ from .pages import PAGES, ROOT, blocks_in, read_commands, read_inline_code
 
 APPS = {"spacy": spacy_app, "benchmarks": benchmarks_app}
 VARS = srsly.read_yaml(ROOT / "project.yml")["vars"]
-FACTORY = Language.get_factory_meta("mslm").default_config
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
 EXTRAS = set(metadata("spacy-mslm").get_all("Provides-Extra") or ())
 # Folders of the repository, whose files a command must not invent.
@@ -47,6 +46,13 @@ COMMANDS = [
 
 
 @functools.cache
+def factory_defaults() -> dict[str, Any]:
+    nlp = spacy.blank("en")
+    assert nlp.has_factory("mslm")  # loads the entry point
+    return nlp.get_factory_meta("mslm").default_config
+
+
+@functools.cache
 def read_config(path: Path) -> Config:
     return load_config(path, interpolate=False)
 
@@ -60,7 +66,7 @@ def knows(config: Config, setting: str) -> bool:
             return False
         node = node[section]
     is_component = sections == ["components", "mslm"]
-    return isinstance(node, dict) and (key in node or (is_component and key in FACTORY))
+    return isinstance(node, dict) and (key in node or (is_component and key in factory_defaults()))
 
 
 def parse(command: Any, arguments: list[str]) -> list[str]:

@@ -37,7 +37,7 @@ def test_parts_make_no_difference(train_once, docs_of, monkeypatch, split_senten
     assert sum(len(found.entities) for found in whole) > 40
     monkeypatch.setattr(prediction, "GROUP_PIECES", size)
     documents = pipe.model.shims[0].wordpieces(docs_of(nlp))
-    assert len(list(prediction._groups(pipe.model, documents))) > 5
+    assert len(list(prediction._groups(pipe.windows, documents))) > 5
     for expected, found in zip(whole, pipe.predict(docs_of(nlp)), strict=True):
         assert [e[:3] for e in found.entities] == [e[:3] for e in expected.entities]
         confidences = [e.confidence for e in expected.entities]

@@ -1,4 +1,4 @@
-"""Where sentences start, and windows that end there."""
+"""Sentence boundaries, and windows that end at them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Names of a terminology in text, and the weakly labelled sentences made with them."""
+"""Lookup of the names of a terminology, and weakly labelled corpora."""
 
 import gzip
 import logging
@@ -210,7 +210,7 @@ def test_sentences_with_a_term_become_examples(nlp, tmp_path):
 
 
 def test_sentences_with_an_unsure_entity_are_left_out(nlp, tmp_path):
-    """A pipe says how sure it is, of documents that it has written and of those that it reads."""
+    """A pipe sets confidences, on documents that it wrote and on those that it reads."""
     text = "She has asthma. No aspirin was given, and no heparin. She took heparin."
 
     def annotate(docs):

@@ -45,7 +45,7 @@ CHARACTERS = st.one_of(
     st.sampled_from("\x00\x07\x1b\x7f\xad\u200b\u200d\ufe0f\u0301\ufeff\ufffd\U0001f600\U0001f1e6"),
     st.characters(exclude_categories=["Cs"]),
 )
-# Runs that spaCy would see uncut are rare in random text, so they are asked for.
+# Long runs are rare in random text, so they are generated on purpose.
 STRETCHES = st.one_of(
     st.text(CHARACTERS, max_size=20),
     st.builds(lambda c, n: c * n, CHARACTERS, st.integers(SIGNS - 1, 3 * SIGNS)),
@@ -92,7 +92,7 @@ def test_runs_are_cut_inside_and_whitespace_is_spacys(nlp: Language) -> None:
     assert [t.text for t in doc if t.text != "="] == [
         " ", "a", "\n ", " ", "did", "n't", "b", "\n",
     ]  # fmt: skip
-    # The norm of an exception is on the token, not in the vocabulary: it survives the join.
+    # The norm of an exception is set on the token, not in the vocabulary, and survives the join.
     assert next(t.norm_ for t in doc if t.text == "n't") == "not"
     cut = list(_pieces(f"a {run} b"))
     assert [len(piece) for piece in cut] == [2 + SIGNS, SIGNS, 5 + 2]
@@ -111,7 +111,7 @@ def _random(alphabet: list[str]) -> Callable[[int], str]:
     return lambda n: "".join(random.Random(0).choices(alphabet, k=n))[:n]
 
 
-# n -> n characters. Each is quadratic in spaCy, or was thought to be.
+# n -> n characters, for which spaCy is quadratic or was suspected to be.
 LONG_INPUTS: dict[str, Callable[[int], str]] = {
     "equals": lambda n: "=" * n,
     "underscores": lambda n: "_" * n,

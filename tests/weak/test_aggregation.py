@@ -79,12 +79,12 @@ def test_whatever_is_left_out_has_a_better_one_in_its_place(found: Found) -> Non
 @pytest.mark.parametrize(
     ("spans", "expected"),
     [
-        # The annotator that stands first wins over a longer one, and over what comes first.
+        # The first annotator wins over a longer mention, and over the first in the text.
         ({"a": [(2, 3)], "b": [(0, 5)]}, [("a", 2, 3)]),
-        # The longest of one annotator; then the first in the text.
+        # Of one annotator, the longest; then the first in the text.
         ({"a": [(0, 2), (1, 4)]}, [("a", 1, 4)]),
         ({"a": [(1, 3), (0, 2), (2, 4)]}, [("a", 0, 2), ("a", 2, 4)]),
-        # Neighbours do not overlap.
+        # Adjacent mentions do not overlap.
         ({"a": [(2, 4)], "b": [(0, 2), (4, 5), (3, 9)]}, [("b", 0, 2), ("a", 2, 4), ("b", 4, 5)]),
         ({"a": [], "b": []}, []),
         ({}, []),
@@ -176,8 +176,8 @@ Truth = list[tuple[int, int, str]]
 
 
 def make_sample(n: int, seed: int = 0) -> list[tuple[Doc, Found, Truth]]:
-    """Documents in which "good" finds nearly all, and "fair" and "poor" miss or mislabel many,
-    each by itself."""
+    """Documents in which "good" finds nearly all mentions, and "fair" and "poor" miss or mislabel
+    many, independently of each other."""
     rng = random.Random(seed)
     sample = []
     for _ in range(n):
@@ -215,7 +215,7 @@ def test_the_model_learns_whom_to_believe() -> None:
         assert all(one.end <= other.start for one, other in pairwise(result))
         for m in result:
             assert 0.3 < m.score <= 1
-            # Its concept is that of a mention of the same label.
+            # It has the concept of a mention with the same label.
             assert any(
                 (m.label, m.concept) == (o.label, o.concept) and overlap(m, o)
                 for o in found[m.source]

@@ -1,4 +1,4 @@
-"""Contexts of mentions: cues, their scopes, forms, and what becomes of the mentions."""
+"""Contexts of mentions: cues, their scopes, forms, and the policies."""
 
 import json
 import time
@@ -22,14 +22,14 @@ NLP.max_length = 10_000_000
 
 def make_doc(text: str) -> Doc:
     doc = NLP.make_doc(text)
-    # All at once: the setter of one token looks at all the others.
+    # All at once: the setter of a token loops over the whole Doc.
     starts = np.full((len(doc), 1), -1)
     starts[sentence_starts(doc)[: len(doc)]] = 1
     return doc.from_array(["SENT_START"], starts.astype(np.uint64))
 
 
 def marked(text: str) -> tuple[Doc, list[WeakMention]]:
-    """A document, and a mention of each part of the text in {braces}."""
+    """Return a Doc, and a mention for each part of the text in {braces}."""
     pieces, spans, at = [], [], 0
     for i, piece in enumerate(text.replace("}", "{").split("{")):
         pieces.append(piece)
@@ -46,7 +46,7 @@ def marked(text: str) -> tuple[Doc, list[WeakMention]]:
 
 
 def kinds(text: str) -> list[str]:
-    """The kinds of each mention, as "family negated" and so on."""
+    """Return the kinds of each mention, such as "family negated"."""
     found = []
     doc, mentions = marked(text)
     for mention in mentions:
@@ -58,7 +58,7 @@ def kinds(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # The cue before, and what ends its scope.
+        # A cue before the mention, and the end of its scope.
         ("No {fever}, {chills} or {cough}.", ["negated"] * 3),
         ("Denies {fever}, but has a {cough}.", ["negated", ""]),
         ("The patient has {asthma} and no {fever}.", ["", "negated"]),
@@ -74,7 +74,7 @@ def kinds(text: str) -> list[str]:
         ("No {fever},\n{cough} or {chills}", ["negated"] * 3),
         ("No {fever} today.urology, {kidney stone}", ["negated", ""]),
         ("He had no {aspirin} left, so we wrote for {Plavix}.", ["negated", ""]),
-        # The cue behind, which does not reach far.
+        # A cue after the mention, with a short scope.
         ("{PE} was ruled out.", ["negated"]),
         ("{Effusion} is not seen.", ["negated"]),
         ("{Fever} and a cough that came with it for several days; {PE} unlikely.", ["", "negated"]),
@@ -82,7 +82,7 @@ def kinds(text: str) -> list[str]:
         ("{Fever}: no", ["negated"]),
         ("{Fever}: none.", ["negated"]),
         ("{Hypertension}: no changes to the regimen", [""]),
-        # Words of cues that are none.
+        # Words of cues that are not cues here.
         ("No increase in {edema}.", [""]),
         ("Not only {fever} but {cough}.", ["", ""]),
         ("Gram negative {sepsis}.", [""]),
@@ -109,7 +109,7 @@ def kinds(text: str) -> list[str]:
         ("Watch for signs and symptoms of {gout}.", ["hypothetical"]),
         ("{Seizure} precautions.", ["hypothetical"]),
         ("She does not know if it is {gout}.", ["negated"]),
-        # The family's.
+        # Family.
         ("Mother had {breast cancer}.", ["family"]),
         ("Family history of {diabetes}.", ["family"]),
         ("No family history of {diabetes}.", ["family negated"]),
@@ -213,7 +213,7 @@ def test_mentions_keep_their_order_and_may_overlap_or_cross_sentences() -> None:
 
 
 def test_every_phrase_of_the_table_is_found() -> None:
-    """Each reaches a mention, unless it is neutral or ends a scope; none is listed twice."""
+    """Each applies to a mention, unless it is neutral or ends a scope; none is listed twice."""
     data = json.loads((files("spacy_mslm") / "data/context.json").read_text("utf8"))
     context = Context()
     for kind in ("negated", "hypothetical", "family"):

@@ -1,4 +1,4 @@
-"""Notes -> a weakly labelled corpus: through the command, in pieces, killed and continued."""
+"""Labelling of a corpus: with the command, in chunks, interrupted and continued."""
 
 import csv
 import hashlib
@@ -179,7 +179,7 @@ def test_another_corpus_is_refused_and_replaced_by_force(demo, corpus, tmp_path)
     output = tmp_path / "weak"
     shutil.copytree(corpus, output)
     code, told = run(demo, output, **{"vars.seed": 1})
-    assert code == 1 and "other settings or other input files" in " ".join(told.split())
+    assert code == 1 and "other settings or input files" in " ".join(told.split())
     assert digests(output) == digests(corpus)
     code, told = run(demo, output, "--force", **{"vars.seed": 1, "vars.sample": 30})
     assert code == 0, told
@@ -207,7 +207,7 @@ def test_killed_at_any_moment_it_goes_on(demo, corpus, tmp_path, jobs):
     killed = 0
     for _ in range(3):
         process = start(demo, output, "--jobs", jobs)
-        # While it writes: that is when something can be lost.
+        # Kill it while it writes, when files can be lost.
         enough = len(list(output.rglob("*.spacy"))) + generator.randint(1, 3)
         while process.poll() is None and len(list(output.rglob("*.spacy"))) < enough:
             time.sleep(0.01)
@@ -265,7 +265,7 @@ def test_a_patient_has_one_split_and_shares_are_kept():
 
 
 class Fussy:
-    """Fails on notes with a word in them, as an annotator may."""
+    """An annotator that fails on notes that contain a word."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -314,7 +314,9 @@ def test_bad_input_is_told_and_leaves_nothing_half_done(demo, tmp_path):
     path.write_bytes((demo / "notes.csv").read_bytes() + b'999,1,2,"x","","","","","","","SECRET\n')
     code, told = run(demo, tmp_path / "weak", **{"paths.notes": path})
     assert code == 1
-    assert "a quote is broken in the record that begins on line" in " ".join(told.split())
+    assert "a quote is not closed or not doubled in the record that begins on line" in " ".join(
+        told.split()
+    )
     assert "SECRET" not in told and "Traceback" not in told
     assert not list((tmp_path / "weak").rglob("*.spacy"))
     code, told = run(demo, tmp_path / "weak", **{"paths.notes": tmp_path / "none.csv"})
@@ -407,8 +409,8 @@ def test_broken_clusters(tmp_path, text, message):
 
 
 def test_labels_are_scored_against_gold(demo, tmp_path):
-    """Two sources: one right of one found, of three; one right of two; together two right of two
-    (the wrong one is overlapped)."""
+    """Of three gold mentions, one source finds one, and the other one plus a wrong one. Their vote
+    finds two, as the wrong one is overlapped."""
     (tmp_path / "terms.tsv").write_text("term\tid\tsemantic_type\nacute asthma\tC1\tT047\n")
     (tmp_path / "patterns.tsv").write_text("T047\tasthma\nT184\tfever\n")
     doc = spacy.blank("en")("He has acute asthma, fever and chills.")

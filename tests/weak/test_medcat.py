@@ -122,7 +122,7 @@ def test_an_export_of_medcattrainer_is_read(tmp_path, types):
     gone = [
         annotation(0, 5, "C0022660", **{flag: True}) for flag in ("deleted", "killed", "irrelevant")
     ]
-    # Names come before ids: here each is that of the other.
+    # Names take precedence over ids: here the name of each document is the id of the other.
     export = trainer(document("a", 1, [*kept, *gone]), document("1", 2, [kept[0]]))
     annotator = MedcatAnnotator(export=write(tmp_path / "out.json", export), types=types)
     first, second, third = annotator([make_doc(NOTE, name) for name in ("a", "1", "2")])
@@ -246,7 +246,7 @@ def test_wrong_settings_are_named(settings, message):
 
 # ---- the process ----
 
-# In place of MedCAT, for the real worker: it fails in the ways that MedCAT could.
+# Stands in for MedCAT in the real worker, and fails in the ways that MedCAT could.
 FAULTY = """
 import os, signal, sys, time
 from types import SimpleNamespace
@@ -360,7 +360,7 @@ def test_a_note_that_fails_twice_is_an_error_that_names_it(
     assert starts(pack) == 2
     assert SECRET not in str(info.value) + caplog.text
     assert info.value.__suppress_context__
-    # The annotator itself is as good as new.
+    # The annotator still works.
     assert len(list(annotator(docs[:1]))) == 1
 
 
@@ -423,7 +423,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One whose parent is gone may wait for an init that does not look after it.
+    # An orphaned process may remain a zombie if init does not reap it.
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
@@ -510,13 +510,13 @@ def medcat(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return folder
     if not pypi_is_there():
         pytest.skip("PyPI cannot be reached, and SPACY_MSLM_MEDCAT names no environment")
-    # The pack below has MedCAT's own tokenizer, which needs no spaCy.
+    # The pack below uses MedCAT's regex tokenizer, which does not need spaCy.
     return setup_medcat(tmp_path_factory.mktemp("medcat") / "environment", extras=())
 
 
 @pytest.fixture(scope="session")
 def real_pack(medcat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of our own terms, as an archive."""
+    """A model pack of a few terms, as an archive."""
     folder = tmp_path_factory.mktemp("pack")
     (folder / "terms.csv").write_text(TERMS)
     run(medcat, MAKE_PACK, str(folder / "terms.csv"), str(folder))

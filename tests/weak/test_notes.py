@@ -1,4 +1,4 @@
-"""Files of clinical notes, which of their records are read, and the documents made of them."""
+"""Reading and selection of clinical notes, and the documents made of them."""
 
 import csv
 import gzip
@@ -232,3 +232,11 @@ def test_pysbd_missing_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysbd", None)
     with pytest.raises(ImportError, match=r"spacy-mslm\[weak\]"):
         make_pysbd_sentences()
+
+
+def test_pyarrow_missing_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "notes.parquet"
+    path.touch()
+    with pytest.raises(ImportError, match=r'pip install "spacy-mslm\[parquet\]"'):
+        list(read_notes(path))

@@ -1,4 +1,4 @@
-"""A sample for Prodigy and doccano, and what came back of it."""
+"""Samples for Prodigy and doccano, and the results of their review."""
 
 import json
 import stat
@@ -173,7 +173,7 @@ def test_precision_from_prodigy(sample: Path, tmp_path: Path) -> None:
 
 
 def as_doccano(record: Record, number: int) -> Record:
-    """As doccano exports it: its own number, the other columns beside it, mentions as tuples."""
+    """As doccano exports it: with its own id, all other columns, and mentions as tuples."""
     spans = [[span["start_offset"], span["end_offset"], span["label"]] for span in record["spans"]]
     rest = {"tokens": record["tokens"], "meta": record["meta"]}
     return {"id": number, "text": record["text"], **rest, "label": spans, "Comments": []}

@@ -1,4 +1,4 @@
-"""scispaCy's linker as an annotator: real scispaCy, over a small knowledge base of our own."""
+"""scispaCy's linker as an annotator: real scispaCy with a small knowledge base."""
 
 import gzip
 import json
@@ -81,7 +81,7 @@ def nlp() -> Language:
 
 
 def found(linker: ScispacyLinker, doc: Doc) -> list[tuple[str, str, str]]:
-    """Text, concept and type of each concept."""
+    """Return the text, the id and the type of each concept."""
     (concepts,) = linker([doc])
     return [(doc.text[c.start : c.end], c.concept, c.semantic_type) for c in concepts]
 
@@ -119,7 +119,7 @@ def test_every_type_and_every_best_concept_is_given(linker, nlp):
 
 @needs_scispacy
 def test_words_that_no_name_has_do_not_make_a_mention_longer(linker, nlp):
-    # The vectorizer sees nothing of them, so that scispaCy's own similarity would be 1.
+    # The vectorizer ignores them, so scispaCy's own similarity would be 1.
     (candidates,) = linker._generator(["qxz asthma"], 3)
     assert max(max(c.similarities) for c in candidates) == pytest.approx(1, abs=1e-3)
     assert found(linker, nlp("Seen for qxz asthma zzyx today.")) == [("asthma", "C0004096", "T047")]
@@ -175,7 +175,7 @@ def test_a_short_form_gets_the_concept_of_its_long_form(linker, nlp):
         ("MI", "C0027051", "T047"),
         ("MI", "C0027051", "T047"),
     ]
-    # Another note does not know of it.
+    # It does not apply to another note.
     assert found(linker, nlp("After the MI he was well.")) == []
 
 
@@ -195,7 +195,7 @@ def test_abbreviations_are_an_option(kb, nlp):
 
 @needs_scispacy
 def test_brackets_cost_time_in_proportion_to_their_number(linker, nlp):
-    # scispaCy's own matcher looks at every pair of brackets: these would be 16 million.
+    # scispaCy's own matcher compares all pairs of brackets, 16 million here.
     doc = nlp("He had (x) pain. " * 4000 + "A heart attack (HA).")
     assert [text for text, *_ in found(linker, doc)] == ["heart attack", "HA"]
 
@@ -204,7 +204,7 @@ def test_brackets_cost_time_in_proportion_to_their_number(linker, nlp):
 
 
 def save_ruler(folder: Path) -> str:
-    """A pipeline that knows one entity, with more words than the name of the concept."""
+    """A pipeline with one entity, which has more words than the name of the concept."""
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "E", "pattern": "the asthma ,"}])
     nlp.to_disk(folder)
@@ -267,7 +267,7 @@ def test_the_index_is_built_once_for_the_same_contents(tmp_path):
     ScispacyLinker(str(kb), index=str(index))
     (first,) = index.iterdir()
     times = {path.name: path.stat().st_mtime_ns for path in first.iterdir()}
-    # Of the same contents, under another name.
+    # The same contents under another name.
     kb = kb.rename(tmp_path / "other.jsonl")
     ScispacyLinker(str(kb), index=str(index))
     assert {path.name: path.stat().st_mtime_ns for path in first.iterdir()} == times
@@ -404,7 +404,7 @@ def test_what_to_install_is_said_where_scispacy_is_missing(monkeypatch):
 
 @needs_scispacy
 def test_the_clusters_have_the_types_and_names_of_scispacys_tree():
-    """The tree of SPACY_MSLM_UMLS_TREE, else of scispaCy's cache or its home."""
+    """Uses the tree in SPACY_MSLM_UMLS_TREE, or else scispaCy's own, cached or downloaded."""
     from scispacy.linking_utils import DEFAULT_UMLS_TYPES_PATH
     from scispacy.umls_semantic_type_tree import construct_umls_tree_from_tsv
 

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from ...errors import Errors
@@ -32,14 +33,7 @@ from .records import (
 )
 
 CHUNK = 1 << 16
-_LOCATION = "a mention has a <location> with whole numbers as offset and length"
-
-
-class _Annotation(NamedTuple):
-    locations: list[tuple[int, int]]  # offset, length
-    label: str
-    surface: str
-    line: int
+LINE = "line"  # attribute that the parser adds: the line on which an element begins
 
 
 class _Segment(NamedTuple):
@@ -55,139 +49,130 @@ def read_bioc(path: Path) -> Iterator[Document]:
 
 
 def _documents(path: Path) -> Iterator[Document]:
-    collector = _Collector(path)
+    parser = _Parser(path)
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         while True:
             try:
                 chunk = file.read(CHUNK)
-                collector.parser.Parse(chunk, not chunk)
+                parser.expat.Parse(chunk, not chunk)
             except (EOFError, gzip.BadGzipFile, zlib.error):
-                line = collector.parser.CurrentLineNumber
+                line = parser.expat.CurrentLineNumber
                 raise ValueError(Errors.M152.format(path=path, line=line)) from None
             except expat.ExpatError as err:
                 # Not chained: the cause may hold text.
                 rule = "the XML ends too early, or is not well-formed or not UTF-8 here"
                 raise format_error(path, err.lineno, rule) from None
-            yield from collector.finished
-            collector.finished.clear()
+            yield from parser.finished
+            parser.finished.clear()
             if not chunk:
                 return
 
 
-class _Collector:
-    """Handler of expat's events. Collects the parts of a document, and appends it to `finished`
-    when it ends. expat opens no file that the XML refers to, not even its DTD."""
+class _Parser:
+    """Builds the tree of each document, and appends the document to `finished` when it ends.
+
+    expat is used directly, as ElementTree does not give the lines of elements. It opens no file
+    that the XML refers to, not even its DTD.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.finished: list[Document] = []
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.CharacterDataHandler = self.characters
-        self.stack: list[str] = []
-        self.characters_read: list[str] = []
-        self.infon = ""
-
-    def error(self, rule: str) -> ValueError:
-        return format_error(self.path, self.parser.CurrentLineNumber, rule)
+        self.expat = expat.ParserCreate()
+        self.expat.StartElementHandler = self.start
+        self.expat.EndElementHandler = self.end
+        self.expat.CharacterDataHandler = self.data
+        self.depth = 0
+        self.builder: TreeBuilder | None = None  # of the open document
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        is_inner = name in ("passage", "sentence", "annotation")
-        if (not self.stack and name != "collection") or (is_inner and "document" not in self.stack):
-            raise self.error("BioC is a <collection> of <document>s, with passages in them")
-        self.stack.append(name)
-        self.characters_read = []
+        is_inner = name in ("passage", "sentence", "annotation") and self.builder is None
+        if is_inner or (not self.depth and name != "collection"):
+            rule = "BioC is a <collection> of <document>s, with passages in them"
+            raise format_error(self.path, self.expat.CurrentLineNumber, rule)
+        self.depth += 1
         if name == "document":
-            self.id = ""
-            self.line = self.parser.CurrentLineNumber
-            self.segments: list[_Segment] = []
-            self.annotations: list[_Annotation] = []
-        elif name in ("passage", "sentence"):
-            self.offset: int | None = None
-        elif name == "annotation":
-            self.locations: list[tuple[int, int]] = []
-            self.label = self.surface = ""
-            self.annotation_line = self.parser.CurrentLineNumber
-        elif name == "location" and self.stack[-2] == "annotation":
-            numbers = attributes.get("offset", ""), attributes.get("length", "")
-            if not all(re.fullmatch("[0-9]{1,15}", number) for number in numbers):
-                raise self.error(_LOCATION)
-            self.locations.append((int(numbers[0]), int(numbers[1])))
-        elif name == "infon":
-            self.infon = attributes.get("key", "")
+            self.builder = TreeBuilder()
+        if self.builder is not None:
+            self.builder.start(name, {**attributes, LINE: str(self.expat.CurrentLineNumber)})
 
-    def characters(self, content: str) -> None:
-        self.characters_read.append(content)
+    def data(self, content: str) -> None:
+        if self.builder is not None:
+            self.builder.data(content)
 
     def end(self, name: str) -> None:
-        self.stack.pop()
-        parent = self.stack[-1] if self.stack else ""
-        text = "".join(self.characters_read)
-        if name == "text" and parent in ("passage", "sentence"):
-            self.add_segment(text)
-        elif name == "offset" and parent in ("passage", "sentence"):
-            self.offset = int(text) if re.fullmatch(r"\s*[0-9]{1,15}\s*", text) else None
-        elif parent == "annotation" and name == "text":
-            self.surface = text
-        elif parent == "annotation" and name == "infon" and self.infon == "type":
-            self.label = text.strip()
-        elif name == "annotation":
-            if not self.locations:
-                raise self.error(_LOCATION)
-            self.annotations.append(
-                _Annotation(self.locations, self.label, self.surface, self.annotation_line)
-            )
-        elif name == "id" and parent == "document":
-            self.id = text.strip()
-        elif name == "document":
-            if not self.id:
-                raise self.error("a document has an <id>")
-            self.finished.append(
-                _make_document(self.id, self.line, self.segments, self.annotations, self.path)
-            )
-
-    def add_segment(self, text: str) -> None:
-        if self.offset is None:
-            raise self.error("a passage or sentence with a text has an <offset>, a whole number")
-        if self.segments:
-            offset, before = self.segments[-1]
-            if self.offset < offset + len(before):
-                raise self.error(
-                    "passages and sentences come in the order of their offsets, and do not overlap"
-                )
-        self.segments.append(_Segment(self.offset, text))
+        self.depth -= 1
+        if self.builder is None:
+            return
+        element = self.builder.end(name)
+        if name == "document":
+            self.builder = None
+            id_ = element.findtext("id", "").strip()
+            if not id_:
+                rule = "a document has an <id>"
+                raise format_error(self.path, self.expat.CurrentLineNumber, rule)
+            self.finished.append(_make_document(id_, element, self.path))
 
 
-def _make_document(
-    name: str, line: int, segments: list[_Segment], annotations: list[_Annotation], path: Path
-) -> Document:
+def _make_document(name: str, document: Element, path: Path) -> Document:
+    segments = _segments(document, path)
     text = "\n".join(segment.text for segment in segments)
     mentions: list[Mention] = []
     left_out: list[LeftOut] = []
-    for annotation in annotations:
+    for annotation in document.iter("annotation"):
+        line = int(annotation.attrib[LINE])
+        infons = {infon.get("key"): infon.text or "" for infon in annotation.iterfind("infon")}
+        label = infons.get("type", "").strip()
         parts = []
-        for offset, length in annotation.locations:
+        for offset, length in _locations(annotation, path):
             start, last = _place(offset, segments), _place(offset + length - 1, segments)
             if not length or start is None or last is None:
-                end = offset + length
-                raise ValueError(
-                    Errors.M160.format(
-                        path=path, line=annotation.line, start=offset, end=end, length=len(text)
-                    )
-                )
+                place = {"start": offset, "end": offset + length, "length": len(text)}
+                raise ValueError(Errors.M160.format(path=path, line=line, **place))
             parts.append((start, last + 1))
-            check_mention(
-                Mention(*parts[-1], annotation.label), text, path=path, line=annotation.line
-            )
+            check_mention(Mention(start, last + 1, label), text, path=path, line=line)
         found = " ".join(text[start:end] for start, end in parts)
-        check_surface(found, annotation.surface, path=path, line=annotation.line)
+        check_surface(found, annotation.findtext("text", ""), path=path, line=line)
         if len(parts) == 1:
-            mentions.append(Mention(*parts[0], annotation.label))
+            mentions.append(Mention(*parts[0], label))
         else:
             end = max(end for _, end in parts)
             left_out.append(LeftOut(min(parts)[0], end, DISCONTINUOUS))
-    return Document(name, text, mentions, line, tuple(left_out))
+    return Document(name, text, mentions, int(document.attrib[LINE]), tuple(left_out))
+
+
+def _segments(document: Element, path: Path) -> list[_Segment]:
+    """Return the passages and sentences that have a text, in their order."""
+    segments: list[_Segment] = []
+    parents = (e for e in document.iter() if e.tag in ("passage", "sentence"))
+    for parent in parents:
+        for element in parent.iterfind("text"):
+            offset = _number(parent.findtext("offset", "").strip())
+            if offset is None:
+                rule = "a passage or sentence with a text has an <offset>, a whole number"
+                raise format_error(path, int(element.attrib[LINE]), rule)
+            if segments and offset < segments[-1].offset + len(segments[-1].text):
+                rule = "passages and sentences are in the order of offsets, and do not overlap"
+                raise format_error(path, int(element.attrib[LINE]), rule)
+            segments.append(_Segment(offset, element.text or ""))
+    return segments
+
+
+def _locations(annotation: Element, path: Path) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each part of a mention."""
+    rule = "a mention has a <location> with whole numbers as offset and length"
+    elements = annotation.findall("location")
+    if not elements:
+        raise format_error(path, int(annotation.attrib[LINE]), rule)
+    for element in elements:
+        offset, length = _number(element.get("offset", "")), _number(element.get("length", ""))
+        if offset is None or length is None:
+            raise format_error(path, int(element.attrib[LINE]), rule)
+        yield offset, length
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
 
 
 def _place(offset: int, segments: list[_Segment]) -> int | None:

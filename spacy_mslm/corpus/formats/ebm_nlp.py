@@ -22,7 +22,6 @@ from ...types import Mention
 from ...util.lines import read_lines
 from .records import LeftOut, Sentence, format_error
 
-SPLITS = ("train", "dev", "test")
 DEV_EVERY = 10
 UNTYPED = "it has no type"
 _LAYERS = "annotations/aggregated/{layer}/outcomes"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...errors import Errors
 from ...types import Mention
 
+SPLITS = ("train", "dev", "test")
 DISCONTINUOUS = "it is in several parts"
 
 

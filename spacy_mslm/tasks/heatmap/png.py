@@ -9,6 +9,8 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
@@ -46,6 +48,8 @@ LABEL_HEIGHT, WORD_HEIGHT, NUMBER_HEIGHT = 11.0, 12.5, 8.5
 FRAME_WIDTH = 1.2
 READING_GAP, LINE_GAP, BLOCK_GAP = 3.0, 9.0, 8.0
 TITLE_HEIGHT = 12.0
+# Left edge and width of each column.
+Places = dict[int, tuple[float, float]]
 INK, GREY, FRAME = "#1a1a1a", "#595959", "#08306b"
 
 
@@ -82,11 +86,8 @@ def _draw(blocks: Sequence[TextBlock]) -> bytes:
         _text(axes, MARGIN, y + 8, block.title, LABEL_SIZE, color=GREY)
         y += TITLE_HEIGHT
         for line in block_lines:
-            x = left
-            places = {}
-            for i in line:
-                places[i] = (x, columns[i])
-                x += columns[i]
+            edges = accumulate((columns[i] for i in line), initial=left)
+            places = {i: (x, columns[i]) for i, x in zip(line, edges, strict=False)}
             for reading in block.readings:
                 y = _draw_reading(axes, block, reading, line, places, y) + READING_GAP
             y += LINE_GAP
@@ -117,7 +118,7 @@ def _draw_legend(axes: Axes, text: str, width: float) -> float:
             color, ground = shade(step, inside)
             _fill(axes, x, y, swatch, 13, ground)
             shown = number(step / LEVELS)
-            _text(axes, x + swatch / 2, y + 9, shown, LABEL_SIZE, color=color, align="center")
+            _text(axes, x + swatch / 2, y + 9, shown, LABEL_SIZE, color=color, ha="center")
             x += swatch
         x += 20
     y += 13 + 5
@@ -129,18 +130,9 @@ def _draw_legend(axes: Axes, text: str, width: float) -> float:
 
 
 def _draw_reading(
-    axes: Axes,
-    block: TextBlock,
-    reading: Reading,
-    line: range,
-    places: dict[int, tuple[float, float]],
-    y: float,
+    axes: Axes, block: TextBlock, reading: Reading, line: range, places: Places, y: float
 ) -> float:
-    """Draw the line of a model (name, labels, words); return the bottom edge.
-
-    Args:
-        places: Left edge and width of each column.
-    """
+    """Draw the line of a model (name, labels, words); return the bottom edge."""
     top = y
     parts = list(segments(reading, line))
     names = _name_lines(reading.name)
@@ -155,41 +147,31 @@ def _draw_reading(
         _text(axes, MARGIN, base - n * NAME_HEIGHT, name, LABEL_SIZE, bold=True)
     for mention, part in parts:
         for i in part:
-            _draw_word(axes, block.words[i], reading.confidences[i], mention, *places[i], y, height)
+            box = (*places[i], y, height)
+            _draw_word(axes, block.words[i], reading.confidences[i], mention is not None, box)
         if mention is not None:
             _draw_box(axes, mention, part, places, y, height)
     return y + height
 
 
 def _draw_word(
-    axes: Axes,
-    word: str,
-    confidence: float | None,
-    mention: ShownMention | None,
-    x: float,
-    width: float,
-    y: float,
-    height: float,
+    axes: Axes, word: str, confidence: float | None, inside: bool, box: tuple[float, ...]
 ) -> None:
-    inside = mention is not None
+    """Draw a word and its number in a box of left edge, width, top edge and height."""
+    x, width, y, height = box
     color = INK
     if confidence is not None:
         color, ground = shade(level(confidence), inside)
         gap = 0.0 if inside else 0.7
         _fill(axes, x + gap, y, width - 2 * gap, height, ground)
     middle = x + width / 2
-    _text(axes, middle, y + 9, word, 1.0, bold=inside, color=color, align="center")
+    _text(axes, middle, y + 9, word, 1.0, bold=inside, color=color, ha="center")
     below = word_number(confidence, inside)
-    _text(axes, middle, y + height - 2.5, below, NUMBER_SIZE, color=color, align="center")
+    _text(axes, middle, y + height - 2.5, below, NUMBER_SIZE, color=color, ha="center")
 
 
 def _draw_box(
-    axes: Axes,
-    mention: ShownMention,
-    part: range,
-    places: dict[int, tuple[float, float]],
-    y: float,
-    height: float,
+    axes: Axes, mention: ShownMention, part: range, places: Places, y: float, height: float
 ) -> None:
     """Draw the label and frame of a mention; open if the mention continues in another line."""
     left, right = places[part[0]][0], sum(places[part[-1]])
@@ -212,28 +194,12 @@ def _fill(axes: Axes, x: float, y: float, width: float, height: float, color: st
 
 
 def _text(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    size: float,
-    *,
-    bold: bool = False,
-    color: str = INK,
-    align: str = "left",
+    axes: Axes, x: float, y: float, text: str, size: float, bold: bool = False, **options: str
 ) -> None:
     if text:
-        axes.text(
-            x,
-            y,
-            text,
-            fontproperties=_font(size, bold),
-            color=color,
-            horizontalalignment=align,
-            verticalalignment="baseline",
-            parse_math=False,
-            usetex=False,
-        )
+        settings: dict[str, Any] = {"parse_math": False, "usetex": False}
+        settings |= {"color": INK, **options}
+        axes.text(x, y, text, fontproperties=_font(size, bold), **settings)
 
 
 def _name_lines(name: str) -> list[str]:
