@@ -1,4 +1,4 @@
-"""The network in thinc: runs it, updates its parameters, and converts it to files and back.
+"""The network in thinc: runs it and updates its parameters.
 
 thinc's `PyTorchShim` and spacy-transformers' `HFShim` are not used: their `predict` leaves the
 shared module in training mode, so that other threads predict with dropout, and their loading
@@ -6,14 +6,12 @@ unpickles data and writes files that the model file names.
 """
 
 import contextlib
-import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import cast
 
-import safetensors.torch
 import srsly
 import torch
 from thinc.api import Optimizer, get_torch_default_device
@@ -24,22 +22,11 @@ from thinc.util import torch2xp, xp2torch
 from ..errors import Errors
 from ..pieces.wordpieces import Wordpieces
 from ..types import PaddedBatch
-from ..util.files import Content
-from .checkpoints import build_config, build_encoder
 from .fast.onnx_encoder import OnnxEncoder
 from .fast.sparse_embeddings import make_dense, use_sparse_gradient
 from .network import HeadOutputs, MSLMNetwork
 from .optimizer import AdamW
-
-ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
-    "encoder.json",
-    "heads.json",
-    "wordpieces.json",
-    "weights.safetensors",
-    "encoder.onnx",
-)
-# The types of tensors in a network of 32-bit floats, by their names in safetensors.
-DTYPES = {"F32": torch.float32, "I64": torch.int64}
+from .weights import build_network, network_files
 
 
 class MSLMShim(Shim):
@@ -250,29 +237,8 @@ class MSLMShim(Shim):
     # ---- files ----
 
     def to_files(self) -> dict[str, bytes]:
-        """Return the files from which the network can be built again.
-
-        These are three JSON files and a safetensors file. For an optimised encoder, its ONNX graph
-        contains the weights of the encoder.
-        """
-        network = self.network
-        config = network.lm.config.to_dict()
-        config.pop("_name_or_path", None)
-        heads = {
-            "k": len(network.detection.vector),
-            "d": len(network.classification.vector),
-            "types": network.types,
-        }
-        tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
-        files = {
-            ENCODER: _json(config),
-            HEADS: _json(heads),
-            WORDPIECES: self.wordpieces.to_json().encode("utf8"),
-            WEIGHTS: safetensors.torch.save(tensors),
-        }
-        if isinstance(network.lm, OnnxEncoder):
-            files[ONNX] = network.lm.graph
-        return files
+        """Return the files from which the network can be built again, by name."""
+        return network_files(self.network, self.wordpieces)
 
     def to_bytes(self) -> bytes:
         return srsly.msgpack_dumps(self.to_files() if self.is_loaded else {})
@@ -282,73 +248,3 @@ class MSLMShim(Shim):
         if files:
             self.set(*build_network(files))
         return self
-
-
-def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces]:
-    """Build the network and the wordpieces from the files of `MSLMShim.to_files`.
-
-    Raises:
-        ValueError: If a file cannot be read, or a weight is missing or has another shape.
-    """
-    try:
-        config = build_config(json.loads(bytes(files[ENCODER])))
-        graph = files.get(ONNX)
-        encoder = OnnxEncoder(bytes(graph), config) if graph else build_encoder(config)
-        network = MSLMNetwork(encoder, **json.loads(bytes(files[HEADS])))
-        wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
-        tensors = read_tensors(files[WEIGHTS])
-    except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
-        raise ValueError(
-            f"Could not read the stored model ({type(err).__name__}). Save the pipeline again, or "
-            "retrain it. Files of another version of spacy-mslm need that version."
-        ) from err
-    fill_tensors(network, tensors)
-    return network, wordpieces
-
-
-def read_tensors(data: Content) -> dict[str, torch.Tensor]:
-    """Return the tensors of a safetensors file as views of its content.
-
-    The safetensors library would copy them, or would read the file again by its path, after it was
-    checked.
-    """
-    # torch warns about buffers that are not writable.
-    view = memoryview(bytearray(data) if isinstance(data, bytes) else data)
-    start = 8 + int.from_bytes(view[:8], "little")
-    header = json.loads(bytes(view[8:start]))
-    content = torch.frombuffer(view, dtype=torch.uint8)
-    tensors = {}
-    for name, facts in header.items():
-        if name != "__metadata__":
-            first, end = facts["data_offsets"]
-            values = content[start + first : start + end].view(DTYPES[facts["dtype"]])
-            tensors[name] = values.view(facts["shape"])
-    return tensors
-
-
-def named_tensors(network: MSLMNetwork) -> dict[str, torch.Tensor]:
-    """Return parameters and stored buffers by name. Tied weights occur once, by the first name."""
-    parameters: dict[str, torch.Tensor] = dict(network.named_parameters())
-    every = dict(network.named_parameters(remove_duplicate=False))
-    buffers = {n: t for n, t in network.state_dict().items() if n not in every}
-    return {**parameters, **buffers}
-
-
-def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None:
-    """Copy tensors into a network. All names and shapes must match."""
-    expected = named_tensors(network)
-    wrong = sorted(expected.keys() ^ tensors.keys())
-    wrong += [n for n in expected.keys() & tensors.keys() if expected[n].shape != tensors[n].shape]
-    if wrong:
-        raise ValueError(
-            f"The stored weights do not match the stored architecture: {len(wrong)} are missing, "
-            f"unknown or of another shape ({', '.join(wrong[:5])}). Save the pipeline again, or "
-            "retrain it."
-        )
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=2, sort_keys=True).encode("utf8")

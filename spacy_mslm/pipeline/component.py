@@ -24,7 +24,8 @@ from ..masking.views import View, gold_row, maskable, view_rows
 from ..masking.weights import MaskWeighting, MaskWeights
 from ..model.architecture import MSLMModel, blank_copy, set_encoder, shim_of, window_settings
 from ..model.schedules import FloatOrSchedule, StepSchedule
-from ..model.shim import ENCODER, MSLMShim, build_network
+from ..model.shim import MSLMShim
+from ..model.weights import ENCODER, build_network
 from ..pieces.windows import WindowSettings
 from ..scoring.masked_protocol import masked_scores
 from ..scoring.perplexity import perplexity

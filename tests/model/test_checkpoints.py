@@ -26,7 +26,7 @@ from spacy_mslm.model.checkpoints import load_checkpoint, load_encoder
 from spacy_mslm.model.mlm_heads import HEADS
 from spacy_mslm.model.network import MSLMNetwork
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.model.shim import fill_tensors, named_tensors
+from spacy_mslm.model.weights import fill_tensors, named_tensors
 from spacy_mslm.pieces.collate import pad_rows
 from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.pipeline.component import MSLM

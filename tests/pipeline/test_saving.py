@@ -30,7 +30,7 @@ from thinc.api import Adam
 
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule
-from spacy_mslm.model.shim import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
+from spacy_mslm.model.weights import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
 from spacy_mslm.pipeline import saving
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
