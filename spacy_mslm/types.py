@@ -52,8 +52,7 @@ class Pieces:
 
     @property
     def tagged(self) -> np.ndarray:
-        """(tokens with pieces,) The indices of the tokens that have pieces, which the heads can
-        tag."""
+        """(tokens with pieces,) The indices of tokens with pieces, which the heads can tag."""
         return np.flatnonzero(np.diff(self.starts))
 
 

@@ -43,11 +43,10 @@ class Masking(Protocol):
 
 
 class JointMasking:
-    """`spacy_mslm.JointMasking.v1`: masks whole mentions and other words (the paper's joint
-    ELM-BLM).
+    """`spacy_mslm.JointMasking.v1`: masks mentions and other words (the paper's joint ELM-BLM).
 
-    It masks `ceil(elm_rate * mentions)` mentions (ELM) and `ceil(blm_rate * words)` words outside
-    all mentions (BLM), or all of these words if there are fewer.
+    It masks `ceil(elm_rate * mentions)` whole mentions (ELM) and `ceil(blm_rate * words)` words
+    outside all mentions (BLM), or all of these words if there are fewer.
 
     Args:
         elm_rate: The share of mentions to mask. 1 masks every mention.

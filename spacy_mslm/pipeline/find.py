@@ -34,7 +34,6 @@ def find_mslm(nlp: Language, where: str) -> tuple[str, MSLM]:
 
 
 def run_pipes_before(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
-    """Run the pipes that come before the pipe `name`, because it may read their annotation
-    (sentences)."""
+    """Run the pipes before the pipe `name`, which may read their annotation (sentences)."""
     with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(name)]):
         return list(nlp.pipe(docs))

@@ -34,8 +34,7 @@ BLOCK = 2**26
 
 
 def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Add a manifest with the SHA-256 sums of the blocks of each file. It is the last file to
-    write."""
+    """Add a manifest, to be written last, with the SHA-256 sums of the blocks of each file."""
     sums = {name: [_digest(data, at) for at in _blocks(data)] for name, data in files.items()}
     manifest = json.dumps({"sha256": sums}, indent=2, sort_keys=True)
     return {**files, MANIFEST: manifest.encode("utf8")}

@@ -100,8 +100,7 @@ def row_losses(
 
 
 def perplexities(losses: np.ndarray, kinds: np.ndarray) -> dict[str, float | None]:
-    """Return the perplexity, exp of the mean loss, over all masked pieces, ELM pieces and BLM
-    pieces."""
+    """Return exp of the mean loss: over all masked pieces, ELM pieces and BLM pieces."""
     chosen = {"": kinds != UNMASKED, "_elm": kinds == ELM, "_blm": kinds == BLM}
     return {
         f"mslm_ppl{name}": float(np.exp(losses[at].mean())) if at.any() else None
