@@ -29,17 +29,19 @@ from .collocations import SIZES, Trie, build_trie, find_collocations, read_collo
 
 
 class Masking(Protocol):
-    """A masking strategy.
+    """A masking strategy."""
 
-    Args:
-        window: The words of a window and the mentions in it.
-        generator: The only source of randomness, so that runs can be repeated.
+    def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray:
+        """Draw the masks of a window.
 
-    Returns:
-        (pieces,) UNMASKED, BLM or ELM.
-    """
+        Args:
+            window: The words of the window and the mentions in it.
+            generator: The only source of randomness, so that runs can be repeated.
 
-    def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray: ...
+        Returns:
+            (pieces,) UNMASKED, BLM or ELM.
+        """
+        ...
 
 
 class JointMasking:

@@ -70,7 +70,7 @@ class MSLMShim(Shim):
 
     @property
     def is_optimised(self) -> bool:
-        """Whether the encoder is an optimised one: it can predict, but not learn or fill in masks."""
+        """Whether the encoder is optimised: it can only predict, not learn or fill in masks."""
         return isinstance(self.network.lm, OnnxEncoder)
 
     def blank_copy(self) -> "MSLMShim":

@@ -68,8 +68,7 @@ def document_losses(
             at = slice(window.own_start - window.start, window.own_end - window.start)
             own[at] = kinds[window.own_start : window.own_end]
             if own.any():
-                ids = pieces.ids[window.start : window.end]
-                rows.append(Row(ids, own, no_ints(), no_ints(), []))
+                rows.append(Row(pieces.ids[window.start : window.end], own))
     return row_losses(shim, rows, batch_pieces)
 
 

@@ -270,7 +270,7 @@ class _Order:
 
 
 def _masked_row(block: PackedBlock, masking: Masking, generator: np.random.Generator) -> Row:
-    return Row(block.ids, masking(block.window, generator), no_ints(), no_ints(), [])
+    return Row(block.ids, masking(block.window, generator))
 
 
 def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> MaskWeights:
