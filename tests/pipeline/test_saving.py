@@ -143,7 +143,7 @@ def test_truncated_and_missing_files_are_named(trained, tmp_path):
     pipe.to_disk(tmp_path)
     for name, data in content(tmp_path).items():
         (tmp_path / name).write_bytes(data[: len(data) // 2])
-        assert_refused(pipe, tmp_path, f"the file {name} is not as")
+        assert_refused(pipe, tmp_path, f"the file {name} was damaged")
         (tmp_path / name).unlink()
         assert_refused(pipe, tmp_path, f"the file {name} is missing")
         (tmp_path / name).write_bytes(data)
