@@ -492,13 +492,13 @@ def _corrupt(work: SimpleNamespace, folder: Path) -> tuple[dict, str]:
     data[len(data) // 2] ^= 0xFF
     path = folder / "corrupt.spacy"
     path.write_bytes(data)
-    return {"paths.train": path}, f"{path} is damaged or no .spacy file"
+    return {"paths.train": path}, f"{path} is damaged, or not a .spacy file"
 
 
 def _corrupt_dev(work: SimpleNamespace, folder: Path) -> tuple[dict, str]:
     path = folder / "dev.spacy"
     path.write_bytes(work.overrides["paths.dev"].read_bytes()[:-20])
-    return {"paths.dev": path}, f"{path} is damaged or no .spacy file"
+    return {"paths.dev": path}, f"{path} is damaged, or not a .spacy file"
 
 
 def _no_tokenizer(work: SimpleNamespace, folder: Path) -> tuple[dict, str]:
