@@ -377,7 +377,7 @@ def test_commands_say_what_is_wrong(model, data, tmp_path):
         (("evaluate", model, tmp_path / "bare.spacy"), "holds no gold mention"),
         (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
         (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),
-        (("calibrate", "en_not_a_folder", data), "is no folder"),
+        (("calibrate", "en_not_a_folder", data), "is not a folder"),
         (("calibrate", model, tmp_path / "bare.spacy"), "no predicted mention has a confidence"),
     ]:
         result = run(*arguments)
