@@ -1,8 +1,8 @@
-"""Error messages that are raised in more than one place. A message used once is written where it is
-raised.
+"""Error messages that are raised in more than one place.
 
-A message says what is wrong, where, and what to do. It never contains text of a document: documents
-are named by id or index in the stream, positions by character or token offsets.
+A message that is used once is written where it is raised. A message says what is wrong, where, and
+what to do. It never contains text of a document: documents are named by id or index in the stream,
+positions by character or token offsets.
 
 Codes: M0xx model and training, M1xx data files and commands, M2xx tokenizer and saving, M3xx weak
 supervision.

@@ -52,8 +52,7 @@ class Pieces:
 
     @property
     def tagged(self) -> np.ndarray:
-        """(tokens with pieces,) The indices of the tokens that have pieces, which the heads can
-        tag."""
+        """(tokens with pieces,) The indices of tokens with pieces, which the heads can tag."""
         return np.flatnonzero(np.diff(self.starts))
 
 
@@ -111,9 +110,11 @@ class Row:
 
     ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
-    tag_at: np.ndarray  # (n,) positions that the detection head reads, possibly none
-    tags: np.ndarray  # (n,) the gold tags at these positions
-    mentions: list[tuple[np.ndarray, int]]  # positions and type of each mention to classify
+    # (n,) positions that the detection head reads, and (n,) the gold tags there
+    tag_at: np.ndarray = field(default_factory=no_ints)
+    tags: np.ndarray = field(default_factory=no_ints)
+    # positions and type of each mention to classify
+    mentions: list[tuple[np.ndarray, int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)

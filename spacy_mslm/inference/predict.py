@@ -139,8 +139,10 @@ def _read(
     batch_pieces: int,
     left: Read | None,
 ) -> list[Read]:
-    """Return the outputs for each part. Those of the first part start with what is left of its
-    document."""
+    """Return the outputs for each part of a group.
+
+    Those of the first part include the rest of its document that the last group left.
+    """
     vectors = _encode(network, wordpieces, documents, group, batch_pieces)
     reads = _detect(network, documents, group, vectors)
     if left is not None:
@@ -209,8 +211,11 @@ def _find_entities(
     transitions: np.ndarray,
     temperature: float,
 ) -> Read | None:
-    """Decode and classify a group. Adds to `predictions` and returns what is left for the next
-    group."""
+    """Decode and classify the parts of a group, and add the entities to `predictions`.
+
+    Returns:
+        The rest of the last document, which is decoded with the next group, or None.
+    """
     found: list[tuple[Prediction, np.ndarray, np.ndarray]] = []  # with spans and probabilities
     vectors, left = [], None
     for part, read in zip(group, reads, strict=True):

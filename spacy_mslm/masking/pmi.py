@@ -175,8 +175,7 @@ def _tally(arrays: Iterable[np.ndarray], min_count: int) -> tuple[np.ndarray, np
 
 
 def _numbers(doc: Doc) -> np.ndarray:
-    """Return the hashes of the words of a Doc without white space, with a BREAK after each
-    sentence."""
+    """Return the hashes of a Doc's words, with a BREAK after each sentence."""
     orths, spaces = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
     ends = np.append(sentence_starts(doc)[1:], len(doc))
     words = np.insert(orths, ends, BREAK)

@@ -29,25 +29,26 @@ from .collocations import SIZES, Trie, build_trie, find_collocations, read_collo
 
 
 class Masking(Protocol):
-    """A masking strategy.
+    """A masking strategy."""
 
-    Args:
-        window: The words of a window and the mentions in it.
-        generator: The only source of randomness, so that runs can be repeated.
+    def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray:
+        """Draw the masks of a window.
 
-    Returns:
-        (pieces,) UNMASKED, BLM or ELM.
-    """
+        Args:
+            window: The words of the window and the mentions in it.
+            generator: The only source of randomness, so that runs can be repeated.
 
-    def __call__(self, window: MaskableWindow, generator: np.random.Generator) -> np.ndarray: ...
+        Returns:
+            (pieces,) UNMASKED, BLM or ELM.
+        """
+        ...
 
 
 class JointMasking:
-    """`spacy_mslm.JointMasking.v1`: masks whole mentions and other words (the paper's joint
-    ELM-BLM).
+    """`spacy_mslm.JointMasking.v1`: masks mentions and other words (the paper's joint ELM-BLM).
 
-    It masks `ceil(elm_rate * mentions)` mentions (ELM) and `ceil(blm_rate * words)` words outside
-    all mentions (BLM), or all of these words if there are fewer.
+    It masks `ceil(elm_rate * mentions)` whole mentions (ELM) and `ceil(blm_rate * words)` words
+    outside all mentions (BLM), or all of these words if there are fewer.
 
     Args:
         elm_rate: The share of mentions to mask. 1 masks every mention.

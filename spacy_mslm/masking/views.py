@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..types import MISSING, UNMASKED, Gold, MaskableWindow, Pieces, Row, Window, no_ints
+from ..types import MISSING, UNMASKED, Gold, MaskableWindow, Pieces, Row, Window
 
 View = Literal["clean", "masked", "mixed"]
 
@@ -37,7 +37,7 @@ def view_rows(
         return
     yield row
     if view == "clean":
-        masked = replace(row, kinds=kinds(), tag_at=no_ints(), tags=no_ints(), mentions=[])
+        masked = Row(row.ids, kinds())
         if (masked.kinds != UNMASKED).any():
             yield masked
 

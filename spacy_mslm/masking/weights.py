@@ -24,15 +24,14 @@ class MaskWeighting(Protocol):
 
 
 class MaskSpecificWeights:
-    """`spacy_mslm.MaskSpecificWeights.v1`: gives rare kinds more weight, and ELM at least that of
-    BLM.
+    """`spacy_mslm.MaskSpecificWeights.v1`: gives more weight to rare kinds, and most to ELM.
 
     eq. 2: w_x = 1 - N_x / (N_BLM + N_ELM);  eq. 3: w_BLM = min(threshold, w_BLM) and w_ELM =
     max(threshold, w_ELM);  eq. 5: softmax over the pair, here with a temperature.
 
-    With the paper's threshold of 0.5 and temperature of 1, the weights are between 0.5 / 0.5 and
-    0.27 / 0.73. If there are more ELM than BLM pieces they are 0.5 / 0.5, which makes no
-    distinction.
+    ELM never weighs less than BLM. With the paper's threshold of 0.5 and temperature of 1, the
+    weights (BLM / ELM) are between 0.5 / 0.5 and 0.27 / 0.73. If there are more ELM than BLM pieces
+    they are 0.5 / 0.5, which makes no distinction.
 
     Args:
         threshold: The upper bound of w_BLM and the lower bound of w_ELM in eq. 3.
@@ -58,8 +57,7 @@ class MaskSpecificWeights:
 
 
 class UniformWeights:
-    """`spacy_mslm.UniformWeights.v1`: gives every masked piece the same weight (ablation of Table
-    6)."""
+    """`spacy_mslm.UniformWeights.v1`: gives all masked pieces the same weight (Table 6)."""
 
     def __call__(self, n_blm: int, n_elm: int) -> MaskWeights:
         return MaskWeights(0.5, 0.5)

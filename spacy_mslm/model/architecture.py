@@ -95,10 +95,12 @@ def blank_copy(model: MSLMModel) -> MSLMModel:
 def forward(
     model: MSLMModel, batch: PaddedBatch, is_train: bool
 ) -> tuple[HeadOutputs, Callable[[HeadOutputs], None]]:
+    """Run the network through the shim."""
     return shim_of(model)(batch, is_train, dropout=model.attrs["dropout_rate"])
 
 
 def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:
+    """Load the encoder in the settings of the model."""
     set_encoder(model, model.attrs["encoder"])
 
 

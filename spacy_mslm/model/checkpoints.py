@@ -1,9 +1,9 @@
-"""Hugging Face checkpoints (hub name or local folder) -> encoder with masked-LM head and
-wordpieces.
+"""Hugging Face checkpoints -> encoder with masked-LM head, and wordpieces.
 
-Loading is stricter than in transformers: missing encoder weights or weights of another shape are an
-error and are not replaced by random ones, a cased vocabulary is not lower-cased, pickles are not
-loaded if they would run code, and no code of the checkpoint is run.
+A checkpoint is a hub name or a local folder. Loading is stricter than in transformers: missing
+encoder weights or weights of another shape are an error and are not replaced by random ones, a
+cased vocabulary is not lower-cased, pickles are not loaded if they would run code, and no code of
+the checkpoint is run.
 """
 
 import logging

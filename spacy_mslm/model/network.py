@@ -44,6 +44,7 @@ class EntityHead(nn.Module):
         self.output = nn.Linear(hidden + size, labels)
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return (n, labels) logits for (n, hidden) vectors."""
         joined = torch.cat([vectors, self.vector.expand(len(vectors), -1)], dim=-1)
         return self.output(torch.tanh(joined))
 
@@ -58,13 +59,12 @@ class EntityHead(nn.Module):
 
 
 class MSLMNetwork(nn.Module):
-    """The encoder with its masked-LM head, the detection head (eq. 7) and the classification head
-    (eq. 10).
+    """The encoder with its masked-LM head, the detection head and the classification head.
 
     Args:
         lm: The encoder with its masked-LM head.
-        k: The size of the trainable vector of the detection head.
-        d: The size of the trainable vector of the classification head.
+        k: The size of the trainable vector of the detection head (eq. 7).
+        d: The size of the trainable vector of the classification head (eq. 10).
         types: The number of entity types.
     """
 
@@ -78,14 +78,17 @@ class MSLMNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """The device of the network."""
         return self.detection.vector.device
 
     @property
     def hidden_size(self) -> int:
+        """The size of token vectors."""
         return self.lm.config.hidden_size
 
     @property
     def types(self) -> int:
+        """The number of entity types."""
         return self.classification.output.out_features
 
     @property
@@ -116,15 +119,21 @@ class MSLMNetwork(nn.Module):
         return HeadOutputs(mlm, ed, el)
 
     def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
-        """Encode (rows, width) padded ids of (rows,) lengths to (rows * width, hidden) vectors (eq.
-        1)."""
+        """Return the vectors of padded rows (eq. 1).
+
+        Args:
+            ids: (rows, width) The padded ids.
+            lengths: (rows,) The length of each row, without padding.
+
+        Returns:
+            (rows * width, hidden) The vectors.
+        """
         return self.lm.base_model(**self._inputs(ids, lengths))[0].flatten(0, 1)
 
     def _encode_and_project(
         self, ids: np.ndarray, lengths: np.ndarray
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return token vectors and the logits of all positions, for families without a head
-        adapter.
+        """Return token vectors and all logits, for families without a head adapter.
 
         A hook catches the vectors, because `hidden_states[-1]` is not the output of the encoder in
         every family.

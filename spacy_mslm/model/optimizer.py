@@ -74,8 +74,7 @@ class AdamW(Optimizer):
         adam.step()
 
     def moments(self, key: int, named: Named) -> dict[str, torch.Tensor]:
-        """Return the state that `step_network` keeps for each parameter, by name, for
-        `load_moments`."""
+        """Return the state of each parameter by name, for `load_moments`."""
         state = self._networks[key].state if key in self._networks else {}
         return {
             f"{name}:{kind}": tensor
@@ -84,8 +83,7 @@ class AdamW(Optimizer):
         }
 
     def load_moments(self, key: int, named: Named, moments: Mapping[str, torch.Tensor]) -> None:
-        """Restore the state of another optimizer, for a network whose parameters are all the
-        encoder's."""
+        """Restore the state of another optimizer, for parameters that are all the encoder's."""
         known: dict[str, dict[str, torch.Tensor]] = {}
         for name, tensor in moments.items():
             parameter, _, kind = name.rpartition(":")
@@ -114,8 +112,7 @@ class AdamW(Optimizer):
         heads: Sequence[torch.nn.Parameter],
         previous: torch.optim.AdamW | None,
     ) -> torch.optim.AdamW:
-        """Create the torch optimizer with four groups: matrices and vectors of the encoder and of
-        the heads.
+        """Create the torch optimizer: groups for matrices and vectors of the encoder and the heads.
 
         Vectors (biases, layer norms) do not decay. The state of parameters that a previous
         optimizer had is kept, as when a head was resized.

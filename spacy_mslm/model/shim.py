@@ -51,24 +51,26 @@ class MSLMShim(Shim):
 
     @property
     def network(self) -> MSLMNetwork:
+        """The network. Raises a ValueError if it is missing."""
         if self._model is None:
             raise ValueError(Errors.M021)
         return self._model
 
     @property
     def wordpieces(self) -> Wordpieces:
+        """The wordpieces of the encoder. Raises a ValueError if they are missing."""
         if self._wordpieces is None:
             raise ValueError(Errors.M021)
         return self._wordpieces
 
     @property
     def is_loaded(self) -> bool:
+        """Whether there is a network."""
         return self._model is not None
 
     @property
     def is_optimised(self) -> bool:
-        """Whether the encoder is an optimised one, which can predict, but not learn or fill in
-        masks."""
+        """Whether the encoder is optimised: it can only predict, not learn or fill in masks."""
         return isinstance(self.network.lm, OnnxEncoder)
 
     def blank_copy(self) -> "MSLMShim":
@@ -90,6 +92,7 @@ class MSLMShim(Shim):
     def __call__(
         self, inputs: PaddedBatch, is_train: bool, dropout: float = 0.0
     ) -> tuple[HeadOutputs, Callable]:
+        """Run the network. Returns its outputs and a function that computes the gradients."""
         if not is_train:
             with self.inference() as network:
                 return network(inputs), lambda gradients: None
@@ -201,6 +204,7 @@ class MSLMShim(Shim):
             parameter.data = xp2torch(weights, device=parameter.device)
 
     def drop_gradients(self) -> None:
+        """Delete all gradients."""
         self.network.zero_grad(set_to_none=True)
 
     def is_finite(self) -> bool:
@@ -224,6 +228,7 @@ class MSLMShim(Shim):
                 parameter.data = data
 
     def to_device(self, device_type: str, device_id: int) -> None:
+        """Move the network to a device."""
         device = torch.device("cpu" if device_type == "cpu" else f"cuda:{device_id}")
         self.network.to(device)
 
@@ -241,9 +246,11 @@ class MSLMShim(Shim):
         return network_files(self.network, self.wordpieces)
 
     def to_bytes(self) -> bytes:
+        """Return the files of the network as bytes."""
         return srsly.msgpack_dumps(self.to_files() if self.is_loaded else {})
 
     def from_bytes(self, data: bytes) -> "MSLMShim":
+        """Load the network from the result of `to_bytes`."""
         files = srsly.msgpack_loads(data)
         if files:
             self.set(*build_network(files))

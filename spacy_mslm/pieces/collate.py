@@ -13,6 +13,8 @@ WORTH_A_PASS = 512
 
 
 class Sized(Protocol):
+    """Anything with a length."""
+
     def __len__(self) -> int: ...
 
 

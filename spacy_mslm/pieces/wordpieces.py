@@ -174,11 +174,13 @@ class Wordpieces:
         return Wordpieces.from_json, (self.to_json(),)
 
     def to_json(self) -> str:
+        """Return the tokenizer and the other facts as JSON, for `from_json`."""
         facts = {k: v for k, v in vars(self).items() if k not in ("tokenizer", "_known")}
         return json.dumps({**facts, "tokenizer": self.tokenizer.to_str()})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Wordpieces":
+        """Load what `to_json` returned. Raises a ValueError if it cannot be read."""
         try:
             facts = json.loads(text)
             return cls(_plain(Tokenizer.from_str(facts.pop("tokenizer"))), **facts)
@@ -195,8 +197,7 @@ def _plain(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def _leave_spaces_to_us(spec: dict | None) -> bool:
-    """Switch off the handling of spaces in a pre-tokenizer (in place): `Wordpieces` knows the
-    spaces.
+    """Switch off a pre-tokenizer's handling of spaces (in place): `Wordpieces` knows the spaces.
 
     Returns:
         Whether the pre-tokenizer treats the first word of a text as if a space preceded it.

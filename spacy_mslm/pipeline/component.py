@@ -42,8 +42,11 @@ logger = logging.getLogger("spacy_mslm")
 
 
 class MSLM(TrainablePipe):
-    """Entity detection and classification on an encoder that is trained to be sensitive to the
-    domain's terms (Mask-Specific Language Modeling)."""
+    """Detects and classifies entities with an encoder that is trained on the terms of a domain.
+
+    The method is Mask-Specific Language Modeling. See `spacy_mslm.pipeline.factory.make_mslm` for
+    the settings.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class MSLM(TrainablePipe):
     ) -> None:
         if view not in get_args(View):
             raise ValueError(
-                f"There is no view {view!r}. Use one of: {', '.join(get_args(View))} (--vars.view)."
+                f"Unknown view {view!r}. Use one of: {', '.join(get_args(View))} (--vars.view)."
             )
         unknown = loss_weights.keys() ^ set(Terms._fields)
         if unknown:
@@ -96,7 +99,7 @@ class MSLM(TrainablePipe):
         self.score_masked = score_masked
         self.seed = seed
         self.scorer = scorer
-        # What is learnt or counted is saved here. The rest comes from the config.
+        # Results of training, which are saved with the pipe. Settings come from the config.
         self.cfg: dict[str, Any] = {
             "labels": [],
             "mask_weights": None,
@@ -104,7 +107,7 @@ class MSLM(TrainablePipe):
             "temperature": 1.0,
             "step": 0,
         }
-        self._updates = 0  # since the last optimiser step
+        self._updates = 0  # since the last step of the optimizer
         self._log_unaligned = UnalignedLog()
 
     @property
@@ -114,7 +117,7 @@ class MSLM(TrainablePipe):
 
     @property
     def windows(self) -> WindowSettings:
-        """How documents are cut into windows."""
+        """How documents are divided into windows."""
         return window_settings(self.model)
 
     # ---- labels ----
@@ -126,11 +129,21 @@ class MSLM(TrainablePipe):
 
     @property
     def label_data(self) -> list[str]:
+        """The entity types, for `initialize`."""
         return list(self.labels)
 
     def add_label(self, label: str) -> int:
-        """Add an entity type. On a trained model, the classification head grows by one output
-        and what it knows of the other types stays."""
+        """Add an entity type.
+
+        The classification head of a trained model gets another output. Its weights for the other
+        types are kept.
+
+        Args:
+            label: The entity type.
+
+        Returns:
+            1, or 0 if the pipe already has this type.
+        """
         if not isinstance(label, str) or not label:
             raise ValueError(
                 f"A label must be a non-empty string, but is of type {type(label).__name__}."
@@ -149,7 +162,7 @@ class MSLM(TrainablePipe):
         return self.predict_pieces(self.shim.wordpieces(list(docs)))
 
     def predict_pieces(self, documents: list[Pieces]) -> list[Prediction]:
-        """Predict documents that are wordpieces already."""
+        """Predict documents that are already split into wordpieces."""
         counts = np.array(self.cfg["transitions"] or 0)
         transitions = transition_scores(counts, self.transition_weight)
         return predict_entities(
@@ -162,8 +175,15 @@ class MSLM(TrainablePipe):
         )
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
-        """Write entities to documents. Entities that a Doc already has stay, as with spaCy's own
-        recognizer, and predictions that overlap them are left out."""
+        """Write entities to documents.
+
+        Entities that a Doc already has are kept, as in spaCy's own recognizer, and predictions that
+        overlap them are left out.
+
+        Args:
+            docs: The documents.
+            predictions: The prediction for each document.
+        """
         for doc, prediction in zip(docs, predictions, strict=True):
             taken = np.zeros(len(doc), dtype=bool)
             if self.spans_key is None:
@@ -194,11 +214,18 @@ class MSLM(TrainablePipe):
         seed: int = 0,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Score annotated documents. `score_perplexity` adds `mslm_ppl`, `mslm_ppl_elm` and
-        `mslm_ppl_blm`, `score_masked` adds `mslm_masked_p`, `_r` and `_f`.
+        """Score annotated documents.
 
-        masking, seed: The masks of these. The default is joint masking at the paper's rates,
-            whatever the rates of training, so that models can be compared.
+        `score_perplexity` adds `mslm_ppl`, `mslm_ppl_elm` and `mslm_ppl_blm`. `score_masked` adds
+        `mslm_masked_p`, `mslm_masked_r` and `mslm_masked_f`.
+
+        Args:
+            examples: The documents, predicted and gold.
+            masking: The masking strategy for these additional scores. The default is joint masking
+                with the paper's rates, whatever was used in training, so that models can be
+                compared.
+            seed: The seed of the masks.
+            **kwargs: Further settings for the scorer.
         """
         examples = list(examples)
         scores = super().score(examples, **kwargs)
@@ -218,10 +245,16 @@ class MSLM(TrainablePipe):
         labels: Sequence[str] | None = None,
         adaptation: Adaptation | None = None,
     ) -> None:
-        """Load the encoder, take the labels from the data (unless given), log the gold mentions
-        that cannot be aligned, and weigh the masks by how many of each kind the data has.
+        """Load the encoder and prepare the pipe for training.
 
-        adaptation: A stage before training in which the encoder learns from unlabelled text.
+        This logs gold mentions that do not fit the tokens, and computes the weights of masks from
+        the number of masks of each kind.
+
+        Args:
+            get_examples: Returns the training set.
+            nlp: The pipeline, which adaptation needs.
+            labels: The entity types. By default, they are those of the training set.
+            adaptation: A stage before training in which the encoder learns from unlabelled text.
         """
         validate_get_examples(get_examples, "MSLM.initialize")
         if labels is None:
@@ -230,15 +263,15 @@ class MSLM(TrainablePipe):
             self.start(get_examples(), labels)
             if self._masks_without_learning():
                 logger.warning(
-                    "Nothing is learnt from masks: the masked-LM loss has a weight of 0 and there "
-                    "is no text to adapt to, so this is plain fine-tuning. Give text of the "
-                    "domain (--paths.text) and a folder for the adapted encoder "
-                    "(--paths.adapted), or set components.mslm.loss_weights.mlm."
+                    "Masks are not used: the masked-LM loss has a weight of 0 and there is no text "
+                    "for adaptation, so this is plain fine-tuning. Give text of the domain "
+                    "(--paths.text) and a folder for the adapted encoder (--paths.adapted), or set "
+                    "components.mslm.loss_weights.mlm."
                 )
             return
         if nlp is None:
             raise ValueError(
-                "Adaptation needs a pipeline to tokenise the text. Call nlp.initialize(), or pass "
+                "Adaptation needs a pipeline to tokenize the text. Call nlp.initialize(), or pass "
                 "nlp to MSLM.initialize()."
             )
         shared = {
@@ -253,9 +286,12 @@ class MSLM(TrainablePipe):
     def start(
         self, examples: Iterable[Example], labels: Sequence[str], encoder: str | None = None
     ) -> None:
-        """Load an encoder, put new heads for the labels on it and survey the training set.
+        """Load an encoder, add new heads for the labels and survey the training set.
 
-        encoder: The checkpoint; None for that of the model's settings.
+        Args:
+            examples: The training set.
+            labels: The entity types.
+            encoder: The checkpoint, or None for the one in the settings of the model.
         """
         self.cfg.update(
             labels=list(labels), mask_weights=None, transitions=None, temperature=1.0, step=0
@@ -285,9 +321,8 @@ class MSLM(TrainablePipe):
         if self.view == "masked":
             logger.warning(
                 "The 'masked' view hides every masked mention from the tagging heads, so the "
-                "model will find few or no entities in ordinary, unmasked text. It is there "
-                "to reproduce the paper; use 'clean' or 'mixed' for a model that is meant to "
-                "be used."
+                "model will find few or no entities in ordinary, unmasked text. Use it only to "
+                "reproduce the paper, and 'clean' or 'mixed' for a model that is used in practice."
             )
 
     def _masks_without_learning(self) -> bool:
@@ -296,7 +331,7 @@ class MSLM(TrainablePipe):
         return masks and self.view == "clean" and weight.is_constant and weight(0) == 0
 
     def _blank_pipe(self, **settings: Any) -> "MSLM":
-        """Make a pipe with the model of this one, without weights, for a stage before training."""
+        """Create a pipe with a copy of this model without weights, for a stage before training."""
         return MSLM(
             *(Vocab(), blank_copy(self.model), self.name),
             batch_pieces=self.batch_pieces,
@@ -304,7 +339,7 @@ class MSLM(TrainablePipe):
         )
 
     def gold_labels(self, examples: Iterable[Example]) -> list[str]:
-        """Return the sorted labels of gold mentions."""
+        """Return the sorted labels of the gold mentions."""
         labels: set[str] = set()
         for example in examples:
             spans = gold_spans(example.reference, self.spans_key)
@@ -319,8 +354,23 @@ class MSLM(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch. `losses[name]` is the weighted sum of eq. 12; `{name}_mlm`,
-        `{name}_ed` and `{name}_el` are its terms without their weights."""
+        """Learn from a batch.
+
+        `losses[name]` is the weighted sum of eq. 12. `losses[f"{name}_mlm"]`, `_ed` and `_el` are
+        its terms, without their weights.
+
+        Args:
+            examples: The batch.
+            drop: The dropout rate.
+            sgd: The optimizer. If it is None, gradients are added up until `finish_update`.
+            losses: The losses to add to.
+
+        Returns:
+            The losses.
+
+        Raises:
+            ValueError: If a loss is NaN or infinite, or a mention has an unknown label.
+        """
         losses = {} if losses is None else losses
         keys = [self.name, *(f"{self.name}_{term}" for term in Terms._fields)]
         for key in keys:
@@ -341,9 +391,9 @@ class MSLM(TrainablePipe):
             self._updates = 0
             self.shim.drop_gradients()
             raise ValueError(
-                f"NaN or infinite loss {self.name}_{err.term} at step {step}. Training stops, no "
-                "step was taken, and the weights are those of the step before. Lower the learn "
-                "rate (training.optimizer), or look for broken documents in that batch."
+                f"NaN or infinite loss {self.name}_{err.term} at step {step}. Training stops, and "
+                "the weights are those of the previous step. Lower the learn rate "
+                "(training.optimizer), or look for broken documents in this batch."
             ) from err
         for key, value in zip(keys, (_dot(weights, terms), *terms), strict=True):
             losses[key] += value
@@ -363,7 +413,7 @@ class MSLM(TrainablePipe):
             for window in self.windows.cover(pieces):
                 row = gold_row(pieces, window, gold, self.labels)
                 if self.view == "clean" and not weights.mlm:
-                    yield row  # a masked row would be read by no head
+                    yield row  # no head would read a masked row
                     continue
                 kinds = partial(self.masking, maskable(pieces, window, gold), generator)
                 yield from view_rows(self.view, row, kinds, self.mask_probability, generator)
@@ -373,9 +423,9 @@ class MSLM(TrainablePipe):
             if mention.label not in self.labels:
                 doc = document_name(example.reference, index)
                 raise ValueError(
-                    f"Document {doc} has a mention of type {mention.label!r}, which the "
-                    f"pipe does not know; it has {self.labels}. Add it with "
-                    "nlp.get_pipe('mslm').add_label(...), or initialise anew."
+                    f"Document {doc} has a mention of type {mention.label!r}, which the pipe does "
+                    f"not have. Its types are {self.labels}. Add the type with "
+                    "nlp.get_pipe('mslm').add_label(...), or initialize the pipe again."
                 )
 
     def _mask_weights(self) -> MaskWeights:
@@ -383,7 +433,7 @@ class MSLM(TrainablePipe):
         return MaskWeights(**stored) if stored else self.mask_weighting(0, 0)
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Step the optimiser with the gradients of the updates since the last step."""
+        """Update the weights with the gradients since the last step of the optimizer."""
         updates, self._updates = self._updates, 0
         if updates:
             self.shim.finish_update(sgd, updates)
@@ -392,25 +442,29 @@ class MSLM(TrainablePipe):
     # ---- saving ----
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the files of the pipe as bytes. `exclude` may name "cfg" and "model"."""
         return srsly.msgpack_dumps(add_manifest(self._files(exclude)))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLM":
+        """Load the pipe from bytes. `exclude` may name "cfg" and "model"."""
         return self._load(srsly.msgpack_loads(bytes_data).get, "bytes", exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the files of the pipe to a folder. `exclude` may name "cfg" and "model"."""
         path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
         for name, data in add_manifest(self._files(exclude)).items():
             replace_file(path / name, data)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "MSLM":
+        """Load the pipe from a folder. `exclude` may name "cfg" and "model"."""
         path = Path(path)
         return self._load(lambda name: map_file(path / name), str(path), exclude)
 
     def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:
         files = {}
         if "cfg" not in exclude:
-            # srsly rounds floats, and the mask weights must come back as they are.
+            # srsly rounds floats, but the mask weights must be exact.
             files["cfg"] = json.dumps(self.cfg, indent=2).encode("utf8")
         if "model" not in exclude and self.shim.is_loaded:
             files.update(self.shim.to_files())

@@ -12,8 +12,8 @@ from ..masking.weights import MaskWeighting
 from ..model.architecture import MSLMModel
 from .component import MSLM
 
-# The settings of configs/mslm.cfg. The masked-LM loss has no weight: beside the tagging of the
-# labelled set it does not help. Masks act in the adaptation stage, which needs text.
+# The settings of configs/mslm.cfg. The masked-LM loss has a weight of 0, because it does not help
+# during fine-tuning on the labelled set. Masks are used in the adaptation stage, which needs text.
 DEFAULT_CONFIG = """
 [mslm]
 view = "clean"
@@ -94,27 +94,33 @@ def make_mslm(
     seed: int,
     scorer: Callable | None,
 ) -> MSLM:
-    """Create an `mslm` component.
+    """`mslm`: creates the pipe.
 
-    model: `spacy_mslm.MSLM.v1`, or another model of that shape.
-    masking: which pieces of a training sequence are masked (`misc` registry).
-    mask_weights: what a masked piece of each kind weighs in the masked-LM loss (`misc` registry).
-    loss_weights: `mlm`, `ed` and `el`, the weights of the three terms of eq. 12; each a number or
-        a schedule over update steps.
-    view: what the tagging heads read in training: `clean`, `masked` (the paper) or `mixed`.
-    mask_probability: how often the `mixed` view masks a sequence.
-    spans_key: write `doc.spans[spans_key]` in place of `doc.ents`.
-    token_probabilities: also keep each token's probabilities of B, I, O in
-        `doc._.bio_probabilities`, (tokens, 3).
-    transition_weight: how much decoding heeds which tag follows which in the training set; at 0,
-        only that I never follows O.
-    batch_pieces: the most padded wordpieces that go through the encoder at once.
-    max_unaligned: the largest share of gold mentions that may not fit the tokens.
-    score_perplexity: also measure the masked-LM head's perplexity when scoring, which takes one
-        more pass over the text.
-    score_masked: also score by the protocol of the paper's authors, with the gold mentions masked
-        before tagging: `mslm_masked_p`, `_r` (their EM) and `_f`.
-    seed: of the masks.
+    Args:
+        nlp: The pipeline.
+        name: The name of the pipe.
+        model: `spacy_mslm.MSLM.v1`, or a model with the same interface.
+        masking: The masking strategy (`misc` registry), which chooses the pieces to mask.
+        mask_weights: The weights of masked pieces of each kind in the masked-LM loss (`misc`
+            registry).
+        loss_weights: The weights `mlm`, `ed` and `el` of the three losses in eq. 12. Each is a
+            number or a schedule over update steps.
+        view: What the tagging heads read in training: `clean`, `masked` (the paper) or `mixed`.
+        mask_probability: The probability of masking a window in the `mixed` view.
+        spans_key: Write to `doc.spans[spans_key]` instead of `doc.ents`.
+        token_probabilities: Also store the probabilities of B, I, O for each token in
+            `doc._.bio_probabilities`, (tokens, 3).
+        transition_weight: The weight of tag transitions of the training set in decoding. With 0,
+            the only rule is that I cannot follow O.
+        batch_pieces: The maximum number of padded wordpieces that go through the encoder at once.
+        max_unaligned: The maximum share of gold mentions that do not fit the tokens.
+        score_perplexity: Also measure the perplexity of the masked-LM head in scoring, which takes
+            another pass over the text.
+        score_masked: Also score with the protocol of the paper's authors, in which gold mentions
+            are masked before tagging: `mslm_masked_p`, `mslm_masked_r` (their EM) and
+            `mslm_masked_f`.
+        seed: The seed of the masks.
+        scorer: The scorer, by default `spacy_mslm.entity_scorer.v1`.
     """
     return MSLM(
         nlp.vocab,

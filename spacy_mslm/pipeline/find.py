@@ -9,26 +9,31 @@ from .component import MSLM
 
 
 def find_mslm(nlp: Language, where: str) -> tuple[str, MSLM]:
-    """The name of a pipeline's one `mslm` pipe, and the pipe.
+    """Return the name of the `mslm` pipe of a pipeline, and the pipe.
 
-    where: what a message calls the pipeline.
+    Args:
+        nlp: The pipeline.
+        where: The name of the pipeline in messages.
+
+    Raises:
+        ValueError: If the pipeline has no `mslm` pipe, or several.
     """
     pipes = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, MSLM)}
     if not pipes:
         names = ", ".join(nlp.pipe_names) or "none"
         raise ValueError(
-            f"{where} has no mslm pipe; its pipes: {names}. Give a pipeline that was trained "
+            f"{where} has no mslm pipe. Its pipes are: {names}. Give a pipeline that was trained "
             "with spacy-mslm."
         )
     if len(pipes) > 1:
         raise ValueError(
-            f"{where} has several mslm pipes ({', '.join(pipes)}), and one can be looked at at "
-            "a time. Give a pipeline with one of them."
+            f"{where} has several mslm pipes ({', '.join(pipes)}). Give a pipeline with only one "
+            "of them."
         )
     return next(iter(pipes.items()))
 
 
 def run_pipes_before(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
-    """Documents as the pipe of that name gets them: it may read what others write (sentences)."""
+    """Run the pipes before the pipe `name`, which may read their annotation (sentences)."""
     with nlp.select_pipes(enable=nlp.pipe_names[: nlp.pipe_names.index(name)]):
         return list(nlp.pipe(docs))

@@ -1,9 +1,8 @@
-"""Saving that leaves either the old files or the new ones, checked on loading, with no training
-text in them.
+"""Saving of pipelines: atomic, with checksums that are verified on loading, without training text.
 
-`nlp.to_disk` writes file by file into the folder that is being loaded elsewhere, and its
-`vocab/strings.json` holds every token of the training notes. `safe_save` writes next to the folder
-and swaps the two.
+`nlp.to_disk` writes one file after another, also if another process is loading the folder, and its
+`vocab/strings.json` contains every token of the training documents. `safe_save` writes to a
+temporary folder, prunes the strings and swaps the folders.
 """
 
 import contextlib
@@ -26,8 +25,8 @@ from ..util.files import Content, replaced_folder
 logger = logging.getLogger("spacy_mslm")
 
 MANIFEST = "manifest.json"
-# Bytes of a block, a part of the format. A thread that has hashed one waits for the interpreter
-# before it begins another: so blocks are large.
+# The number of bytes in a block, which is part of the format. Blocks are large because a thread
+# needs the interpreter lock between two blocks.
 BLOCK = 2**26
 
 
@@ -35,7 +34,7 @@ BLOCK = 2**26
 
 
 def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files and a manifest of the SHA-256 sums of their blocks, which is written last."""
+    """Add a manifest, to be written last, with the SHA-256 sums of the blocks of each file."""
     sums = {name: [_digest(data, at) for at in _blocks(data)] for name, data in files.items()}
     manifest = json.dumps({"sha256": sums}, indent=2, sort_keys=True)
     return {**files, MANIFEST: manifest.encode("utf8")}
@@ -45,10 +44,17 @@ def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
 def checked_files(
     read: Callable[[str], Content | None], where: str
 ) -> Iterator[Mapping[str, Content]]:
-    """The files that the manifest names. They are hashed while the block runs; its end waits for
-    that and raises if one is not as it was written, so what is made of them is used after it.
+    """Provide the files that the manifest names, and verify their checksums.
 
-    read: a file's content by its name, or None where there is none.
+    The files are hashed in other threads during the block. Use what is built from them only after
+    the block: its end waits for the checksums.
+
+    Args:
+        read: Returns the content of a file by its name, or None if it does not exist.
+        where: The name of the folder for messages.
+
+    Raises:
+        ValueError: If a file is missing or its checksum is wrong.
     """
     data = read(MANIFEST)
     if data is None:
@@ -59,7 +65,7 @@ def checked_files(
         raise ValueError(Errors.M212.format(where=where, name=MANIFEST)) from None
     files = {}
     for name in sums:
-        # The manifest may be forged like any other file: it names plain files of this folder.
+        # The manifest may be forged, too: it must only name files directly in this folder.
         if Path(name).name != name:
             raise ValueError(Errors.M212.format(where=where, name=MANIFEST))
         content = read(name)
@@ -73,14 +79,14 @@ def checked_files(
         }
         try:
             yield files
-        finally:  # also of what cannot be read: that it is damaged says more
+        finally:  # also after an exception in the block: a wrong checksum explains it better
             for name, digests in found.items():
                 if [digest.result() for digest in digests] != sums[name]:
                     raise ValueError(Errors.M212.format(where=where, name=name)) from None
 
 
 def _blocks(content: Content) -> range:
-    """Where blocks begin, which can be hashed side by side; there is always one."""
+    """Return the offsets of the blocks of a file, of which there is at least one."""
     return range(0, max(len(content), 1), BLOCK)
 
 
@@ -92,20 +98,30 @@ def _digest(content: Content, start: int) -> str:
 
 
 def safe_save(nlp: Language, path: str | Path) -> None:
-    """Save a pipeline such that a reader finds either the old one or the new one, complete. The
-    string store is pruned to what the pipeline needs, so it holds no words of the training text."""
+    """Save a pipeline so that a reader finds either the old or the new one, complete.
+
+    The string store is pruned to the strings that the pipeline needs, so it contains no words of
+    the training text. If weights are NaN or infinite, an existing folder is kept and an error is
+    logged.
+
+    Args:
+        nlp: The pipeline.
+        path: The folder.
+
+    Raises:
+        ValueError: If weights are NaN or infinite and the folder does not exist.
+    """
     path = Path(path)
     faulty = [name for name, pipe in nlp.components if not _is_finite(pipe)]
     if faulty:
         if not path.exists():
             raise ValueError(
-                f"The weights of {', '.join(faulty)} are not all finite numbers, so nothing "
-                f"was saved to {path}. Training went wrong before the first checkpoint: lower "
-                "the learn rate."
+                f"The weights of {', '.join(faulty)} are NaN or infinite, so nothing was saved to "
+                f"{path}. Training diverged before the first checkpoint. Lower the learn rate."
             )
         logger.error(
-            f"The weights of {', '.join(faulty)} are not all finite numbers. They were not "
-            f"saved: {path} stays as it was at the last good checkpoint."
+            f"The weights of {', '.join(faulty)} are NaN or infinite. They were not saved, and "
+            f"{path} still contains the last good checkpoint."
         )
         return
     with replaced_folder(path) as temporary:
@@ -118,8 +134,8 @@ def safe_save(nlp: Language, path: str | Path) -> None:
 def make_safe_save() -> Callable[[Language], Language]:
     """`spacy_mslm.safe_save.v1`: a `training.before_to_disk` callback that saves with `safe_save`.
 
-    The training loop calls `to_disk` on what the callback returns: a copy of the pipeline whose
-    `to_disk` is `safe_save`.
+    The training loop calls `to_disk` on the result of the callback. This is a copy of the pipeline
+    whose `to_disk` is `safe_save`.
     """
 
     def before_to_disk(nlp: Language) -> Language:
@@ -135,8 +151,11 @@ def make_safe_save() -> Callable[[Language], Language]:
 
 
 def needed_strings(nlp: Language) -> set[str]:
-    """Strings that the pipeline looks up by their hash: the language's own, labels, and the words
-    that have vectors. Everything else in the store is there because a document had it."""
+    """Return the strings that the pipeline looks up by their hash.
+
+    These are the strings of the language, labels, and words that have vectors. All other strings in
+    the store come from documents.
+    """
     strings = set(get_lang_class(nlp.lang or "xx")().vocab.strings)
     for _, pipe in nlp.components:
         strings.update(_texts(getattr(pipe, "label_data", None)))
@@ -147,7 +166,7 @@ def needed_strings(nlp: Language) -> set[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings in a piece of JSON-like label data."""
+    """Yield all strings in label data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -160,7 +179,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_finite(pipe: Any) -> bool:
-    """Whether an mslm pipe's weights are all numbers; other pipes are not looked into."""
+    """Return whether the weights of an mslm pipe are finite. Other pipes are not checked."""
     from ..model.shim import MSLMShim
 
     model = getattr(pipe, "model", None)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from spacy.training import Example
-from spacy.util import minibatch
 
 from ..inference.calibration import Calibration, fit_calibration
 from .scorer import confidences, judge
@@ -30,9 +29,8 @@ def calibrate_pipe(pipe: "MSLM", examples: Iterable[Example]) -> Calibration:
     """
     examples = list(examples)
     pipe.cfg["temperature"] = 1.0
-    for batch in minibatch(examples, BATCH):
-        docs = [example.predicted for example in batch]
-        pipe.set_annotations(docs, pipe.predict(docs))
+    for _ in pipe.pipe((example.predicted for example in examples), batch_size=BATCH):
+        pass  # the pipe writes entities to the documents
     judged = (judge(example, pipe.spans_key) for example in examples)
     values, correct = confidences(mentions for mentions in judged if mentions is not None)
     fit = fit_calibration(values, correct)

@@ -103,8 +103,7 @@ def draw_masks(
     masking: Masking,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Return (pieces,) the kinds of a document's pieces, each drawn in the window that owns the
-    piece."""
+    """Return (pieces,) the kinds of all pieces, each drawn in the window that owns the piece."""
     kinds = np.full(len(pieces.ids), UNMASKED, dtype=np.int8)
     for window in windows.cover(pieces):
         drawn = masking(maskable(pieces, window, gold), generator)

@@ -68,8 +68,7 @@ def document_losses(
             at = slice(window.own_start - window.start, window.own_end - window.start)
             own[at] = kinds[window.own_start : window.own_end]
             if own.any():
-                ids = pieces.ids[window.start : window.end]
-                rows.append(Row(ids, own, no_ints(), no_ints(), []))
+                rows.append(Row(pieces.ids[window.start : window.end], own))
     return row_losses(shim, rows, batch_pieces)
 
 
@@ -100,8 +99,7 @@ def row_losses(
 
 
 def perplexities(losses: np.ndarray, kinds: np.ndarray) -> dict[str, float | None]:
-    """Return the perplexity, exp of the mean loss, over all masked pieces, ELM pieces and BLM
-    pieces."""
+    """Return exp of the mean loss: over all masked pieces, ELM pieces and BLM pieces."""
     chosen = {"": kinds != UNMASKED, "_elm": kinds == ELM, "_blm": kinds == BLM}
     return {
         f"mslm_ppl{name}": float(np.exp(losses[at].mean())) if at.any() else None

@@ -153,8 +153,7 @@ class EntityScorer:
 
     @cached_property
     def _seen(self) -> set[str] | None:
-        """The lower-cased texts of mentions in the training set, or None if there is no training
-        set."""
+        """The lower-cased mentions of the training set, or None if there is no training set."""
         train, limit, seed = self.sample
         if train is None:
             return None
@@ -173,7 +172,7 @@ class EntityScorer:
         }
 
     def _by_seen(self, judged: Iterable[Judged]) -> dict[str, list[bool]]:
-        """Return whether each gold mention was found, for mentions seen in training and for others."""
+        """Return whether each gold mention was found, for those seen in training and for others."""
         groups: dict[str, list[bool]] = {"seen": [], "unseen": []}
         seen = self._seen
         if seen is not None:
@@ -189,7 +188,7 @@ class EntityScorer:
 
 
 def judge(example: Example, spans_key: str | None) -> Judged | None:
-    """Return the gold and predicted mentions of a document, None if the reference is unannotated."""
+    """Return the gold and predicted mentions of a document, None if it has no gold annotation."""
     return _judge_ents(example) if spans_key is None else _judge_spans(example, spans_key)
 
 
@@ -260,8 +259,7 @@ def _key(doc: Doc, start: int, end: int) -> str:
 
 
 def _count_exact(judged: Iterable[Judged]) -> dict[str, PRFScore]:
-    """Count true positives, false positives and false negatives by type. A gold mention matches
-    once."""
+    """Count matches, false positives and misses by type. A gold mention matches once."""
     per_type: dict[str, PRFScore] = defaultdict(PRFScore)
     for mentions in judged:
         for label in mentions.labels:
@@ -357,11 +355,16 @@ def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
 
 
 def confidences(judged: Iterable[Judged]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n,) the confidences of predicted mentions that have one, and (n,) whether each is
-    correct.
+    """Return the confidences of predicted mentions, and whether each is correct.
 
     A gold mention matches once, as in the counts: if tokens differ, two predictions may align with
     it.
+
+    Args:
+        judged: The mentions of each document.
+
+    Returns:
+        (n,) the confidences of those mentions that have one, and (n,) whether each is correct.
     """
     values, correct = [], []
     for mentions in judged:

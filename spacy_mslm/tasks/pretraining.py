@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from spacy.util import registry
 
-from ..training import pretraining
+from ..training.pretraining import run_pretraining
 from .configs import read_config
 
 
@@ -36,4 +36,4 @@ def pretrain(
     """
     settings = read_config(config_path, overrides, block="pretraining")["pretraining"]
     resolved = registry.resolve({"pretraining": settings})["pretraining"]
-    return Pretrained(output_path, pretraining.pretrain(resolved, output_path, settings, force))
+    return Pretrained(output_path, run_pretraining(resolved, output_path, settings, force))

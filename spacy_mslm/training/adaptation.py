@@ -1,11 +1,11 @@
-"""A stage before training in which the encoder learns a domain's terms from unlabelled text.
+"""A stage before training in which the encoder learns the terms of a domain from unlabelled text.
 
     labelled set --train--> teacher --labels--> text --adapt--> encoder --> training starts there
 
-The stage trains a pipe of its own with the losses, masks and views of the `mslm` pipe, on sentences
-whose terms are labelled by a terminology or by a teacher. A teacher is a pipe trained on the
-labelled set first. The result is a checkpoint folder with the entity heads in it. If the labels of
-the stage are those of the labelled set, training starts from its heads, too.
+The stage trains a separate pipe with the losses, masks and views of the `mslm` pipe, on sentences
+whose terms are labelled by a terminology or by a teacher. A teacher is a pipe that is first trained
+on the labelled set. The result is a checkpoint folder that also contains the entity heads. If the
+labels of the stage are those of the labelled set, training starts with these heads.
 """
 
 import hashlib
@@ -44,8 +44,8 @@ HEADS = "heads.safetensors"
 REMEDY = "Give another --paths.adapted, or delete the folder."
 SEED_OFFSET = 1_000_003
 
-# Settings of the pipe that do not change what the stage makes. Any other setting is recorded in the
-# folder, so that a new one cannot be forgotten.
+# Settings of the pipe that do not change the result of the stage. All other settings are recorded
+# in the folder, so that new settings are recorded by default.
 OWN_OF_PIPE = (
     *("factory", "view", "mask_probability", "masking", "mask_weights", "loss_weights", "seed"),
     *("scorer", "score_perplexity", "score_masked", "token_probabilities"),
@@ -53,7 +53,7 @@ OWN_OF_PIPE = (
 )
 OWN_OF_MODEL = ("@architectures", "mixed_precision", "gradient_checkpointing")
 
-# Settings of the teacher: plain fine-tuning, whatever the pipe's own.
+# Settings of the teacher: plain fine-tuning, independent of the settings of the pipe.
 TEACHER: dict[str, Any] = {
     "masking": NoMasking(),
     "mask_weights": UniformWeights(),
@@ -66,16 +66,23 @@ MakePipe = Callable[..., "MSLM"]
 class Adaptation:
     """`spacy_mslm.Adaptation.v1`: the settings of the stage.
 
-    corpus: Sentences with weak labels. Without text, there is no adaptation.
-    output: The folder for the adapted encoder. A folder made earlier with the same settings (and
-        by a teacher of the same labelled set) is used as it is.
-    steps: The number of updates. `steps * batch_size` sentences are held in memory.
-    optimizer, dropout: As under [training].
-    teacher_steps, teacher_optimizer: The teacher's training, if the corpus needs a teacher.
-    batch_size: Sentences per update.
-    view, mask_probability, masking, mask_weights, loss_weights: As in the pipe.
-    seed: The seed of masks, dropout and order. It is not the seed of the run, so that runs with
-        different seeds can share the encoder.
+    Args:
+        corpus: Sentences with weak labels. Without text, there is no adaptation.
+        output: The folder for the adapted encoder. A folder made earlier with the same settings
+            (and by a teacher of the same labelled set) is used as it is.
+        steps: The number of updates. `steps * batch_size` sentences are held in memory.
+        optimizer: The optimizer, as in [training].
+        teacher_steps: The number of updates of the teacher, if the corpus needs a teacher.
+        teacher_optimizer: The optimizer of the teacher.
+        masking: The masking strategy, as in the pipe.
+        mask_weights: The weights of masked pieces, as in the pipe.
+        loss_weights: The weights of the losses, as in the pipe.
+        batch_size: The number of sentences in an update.
+        dropout: The dropout rate, as in [training].
+        view: The view, as in the pipe.
+        mask_probability: The probability of masking in the `mixed` view, as in the pipe.
+        seed: The seed of masks, dropout and order. It is not the seed of the run, so that runs with
+            different seeds can share the encoder.
     """
 
     def __init__(
@@ -128,14 +135,24 @@ def adapt(
     labels: Sequence[str],
     nlp: Language,
 ) -> Path:
-    """Run the stage, unless its folder exists already, and return the folder.
+    """Run the stage, unless its folder already exists.
 
-    make_pipe: Makes an `mslm` pipe with the given settings and with the model of the pipe called
-        `name`, without weights.
-    teacher_settings: Settings of that pipe that its teacher shares.
-    get_examples, labels: The labelled set and its labels.
-    nlp: The pipeline that is initialised. Only its language, tokenizer and config are used: the
-        words of the text must not get into its vocabulary.
+    Args:
+        adaptation: The settings of the stage.
+        make_pipe: Makes an `mslm` pipe with the given settings and with the model of the pipe
+            `name`, without weights.
+        teacher_settings: Settings that the teacher shares with that pipe.
+        name: The name of the pipe that is initialized.
+        get_examples: Returns the labelled set.
+        labels: The labels of the labelled set.
+        nlp: The pipeline that is initialized. Only its language, tokenizer and config are used,
+            because the words of the text must not get into its vocabulary.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: If the folder was made with other settings, or no entity is found in the text.
     """
     folder = Path(str(adaptation.output))
     needs_teacher = adaptation.corpus.needs_labels
@@ -145,13 +162,13 @@ def adapt(
     stage = StageFolder(folder, RECORD, settings, REMEDY)
     found = stage.read()
     if found is not None:
-        # A stage that no config describes cannot be compared with its record.
+        # Without settings in the config, the stage cannot be compared with the record.
         known = settings["settings"] is not None
         stage.check(found if known else {})
         return folder
     start = time.process_time()
-    with torch.random.fork_rng():  # The run continues the same whether or not the stage is run.
-        # The heads of a run with the same seed must not be those that the stage started from.
+    with torch.random.fork_rng():  # the run continues the same whether or not the stage is run
+        # A run with the same seed must not start with the initial heads of the stage.
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
         annotate = None
         if needs_teacher:
@@ -169,9 +186,9 @@ def adapt(
                 "--paths.text and, if given, --paths.terms. A teacher is more confident after more "
                 "--training.max_steps."
             )
-        del annotate, sentences  # The teacher's network is not needed any more.
+        del annotate, sentences  # the network of the teacher is no longer needed
         student = make_pipe(**adaptation.pipe_settings)
-        # A teacher's labels are those of the labelled set, even if it found none of a type.
+        # The labels of a teacher are those of the labelled set, even if it found none of a type.
         own = labels if adaptation.corpus.all_need_labels else student.gold_labels(examples)
         student.start(examples, own)
         _train(student, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
@@ -189,10 +206,15 @@ def adapt(
 
 
 def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, Any]:
-    """Return all settings of a config that change what the stage makes.
+    """Return all settings of a config that change the result of the stage.
 
-    with_teacher: Whether a teacher labels the text. Otherwise its settings do not matter.
-    RETURNS: `model` and `settings`; the latter is None if the config does not describe the stage.
+    Args:
+        nlp: The pipeline.
+        name: The name of the `mslm` pipe.
+        with_teacher: Whether a teacher labels the text. Otherwise its settings do not matter.
+
+    Returns:
+        `model` and `settings`. The latter is None if the config does not describe the stage.
     """
     config = nlp.config.interpolate()
     stage = config["initialize"]["components"].get(name, {}).get("adaptation", {})
@@ -200,7 +222,7 @@ def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, An
     model = {k: v for k, v in pipe.pop("model").items() if k not in OWN_OF_MODEL}
     if not stage:
         return {"model": model, "settings": None}
-    # The place of the folder does not change what is in it.
+    # The path of the folder does not change its content.
     settings = {k: v for k, v in stage.items() if k != "output"}
     settings["tokenizer"] = config["nlp"]["tokenizer"]
     if with_teacher:

@@ -1,7 +1,7 @@
-"""A training logger for spaCy's console table with one column for each term of a loss.
+"""A training logger that prints spaCy's table with one column for each term of a loss.
 
-`losses` of a pipe `mslm` holds beside `losses["mslm"]` its terms, e.g. `losses["mslm_mlm"]`.
-spaCy's own logger shows the sum only, so that a term that diverges stays unseen.
+The losses of a pipe `mslm` are `losses["mslm"]` and its terms, such as `losses["mslm_mlm"]`.
+spaCy's own logger shows only the sum, so a diverging term can go unnoticed.
 """
 
 import json
@@ -22,17 +22,19 @@ PROGRESS_BARS = ("train", "eval")
 def console_logger(
     progress_bar: str | None = None, output_file: str | None = None
 ) -> Callable[..., tuple[LogStep, Callable[[], None]]]:
-    """The registered logger `spacy_mslm.ConsoleLogger.v1`.
+    """`spacy_mslm.ConsoleLogger.v1`: creates a logger that prints a table.
 
-    progress_bar: "train" counts the steps of the whole run, "eval" those to the next evaluation.
-    output_file: JSON lines, one a row of the table: epoch, step, seconds, words, losses (sums since
-        the last row, terms included), scores (0 to 1, as evaluated), score. Parent folders are
-        made. An existing file is an error before training starts: spaCy's logger trains on
-        and saves nothing, appending would mix two runs.
+    Args:
+        progress_bar: "train" for a bar over the whole run, "eval" for a bar up to the next
+            evaluation.
+        output_file: A file for JSON lines, one per row of the table: epoch, step, seconds, words,
+            losses (sums since the last row, with terms), scores (0 to 1), score. Missing folders
+            are created. If the file exists, an error is raised before training starts, so that two
+            runs are not mixed.
     """
     if progress_bar is not None and progress_bar not in PROGRESS_BARS:
         raise ValueError(
-            f"The logger's progress_bar is {progress_bar!r}, but must be one of: "
+            f"progress_bar of the logger is {progress_bar!r}, but must be one of: "
             f"{', '.join(PROGRESS_BARS)}, or null for none. Set it in [training.logger]."
         )
 
@@ -44,8 +46,8 @@ def console_logger(
         score_names = [name for name, w in training["score_weights"].items() if w is not None]
         printer = Printer(no_print=True)
         stream = _open_new(output_file) if output_file else None
-        # Known only with the first row: which terms a loss has shows after an update. A term that
-        # comes up later gets its column under a new header.
+        # The terms of a loss are known only after an update, so the header is printed with the
+        # first row. A term that appears later gets a column under a new header.
         loss_names: list[str] = []
         widths: list[int] = []
         bar: tqdm.tqdm | None = None
@@ -58,7 +60,7 @@ def console_logger(
             titles, sizes, _ = setup_table(
                 cols=["E", "#", *(f"Loss {name}" for name in loss_names), *score_names, "Score"],
                 widths=[3, 6, *(8 for _ in loss_names), *(6 for _ in score_names), 6],
-                # spaCy's 13 would cut the terms of a pipe with a long name to the same title.
+                # With spaCy's 13, the terms of a pipe with a long name would have the same title.
                 max_width=40,
             )
             widths[:] = sizes
@@ -79,7 +81,7 @@ def console_logger(
                 write_header()
             losses = {name: float(info["losses"].get(name, 0.0)) for name in loss_names}
             scores = {name: _number(name, info["other_scores"]) for name in score_names}
-            # As spaCy prints: rates in per cent, words per second as they are.
+            # As in spaCy, rates are in per cent, and words per second are not scaled.
             shown = [value * (1 if name == "speed" else 100) for name, value in scores.items()]
             numbers = [*losses.values(), *shown, float(info["score"])]
             cells = [info["epoch"], info["step"], *(f"{number:.2f}" for number in numbers)]
@@ -94,7 +96,7 @@ def console_logger(
                     total=training["max_steps"] or None if whole else training["eval_frequency"],
                     initial=info["step"] if whole else 0,
                     desc=f"Epoch {info['epoch']}",
-                    disable=None,  # None: no bar where stderr is no terminal
+                    disable=None,  # no bar if stderr is not a terminal
                     leave=False,
                     file=stderr,
                 )
@@ -111,8 +113,11 @@ def console_logger(
 
 
 def _loss_names(pipes: list[str], losses: dict[str, Any]) -> list[str]:
-    """Each pipe followed by its terms, in the order of the losses: a term is a key that starts with
-    the pipe's name and "_" and is no pipe itself; the longest such pipe owns it."""
+    """Return the name of each pipe followed by its terms, in the order of the losses.
+
+    A term is a key that starts with the name of the pipe and "_", and is not a pipe itself. If the
+    names of several pipes match, the term belongs to the pipe with the longest name.
+    """
     names = []
     for pipe in pipes:
         names.append(pipe)
@@ -124,7 +129,7 @@ def _loss_names(pipes: list[str], losses: dict[str, Any]) -> list[str]:
 
 
 def _number(name: str, scores: dict[str, Any]) -> float:
-    """The score as a float; one that was not scored (nothing annotated) is 0, as in spaCy."""
+    """Return a score as a float. A score that is missing (nothing annotated) is 0, as in spaCy."""
     value = scores.get(name, 0.0)
     try:
         return float(value)
@@ -136,12 +141,12 @@ def _number(name: str, scores: dict[str, Any]) -> float:
 
 
 def _open_new(path: str) -> IO[str]:
-    """The file opened for writing, which must not exist yet."""
+    """Open a file for writing that must not exist yet, and create its folder."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         return open(path, "x", encoding="utf8")
     except FileExistsError:
         raise FileExistsError(
-            f"The log file {path} exists already and is not overwritten. Move or delete it, or "
+            f"The log file {path} already exists and is not overwritten. Move or delete it, or "
             "set another output_file in [training.logger]."
         ) from None

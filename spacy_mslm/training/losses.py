@@ -1,8 +1,8 @@
 """The three losses and their weighted sum (paper eqs. 6, 8, 11, 12), with gradients.
 
-Each term is a mean over the whole update, whatever padded batches it is computed in: masked pieces
-(weighted by their kind), tagged tokens, mentions. So the totals are counted first (`Totals`), and a
-batch contributes its share.
+Each loss is a mean over the whole update, however it is divided into padded batches: over masked
+pieces (weighted by their kind), tagged tokens or mentions. So the totals are counted first
+(`Totals`), and each batch contributes its share.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from ..types import BLM, ELM, PaddedBatch
 
 
 class Terms(NamedTuple):
-    """One number for each loss: weights in the joint loss, or values."""
+    """One number for each loss: its value, or its weight in the joint loss."""
 
     mlm: float
     ed: float
@@ -26,7 +26,7 @@ class Terms(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What each term's mean is over, counted over all batches of an update."""
+    """The denominators of the means, over all batches of an update."""
 
     mlm: float  # sum of the mask weights of all masked pieces
     ed: float  # tagged tokens
@@ -34,13 +34,14 @@ class Totals(NamedTuple):
 
 
 def piece_weights(kinds: np.ndarray, weights: MaskWeights) -> np.ndarray:
-    """(masked,) kinds -> (masked,) their mask-specific weights w_i of eq. 6."""
+    """Return (masked,) the mask-specific weights w_i of eq. 6 for (masked,) kinds."""
     table = np.zeros(3, dtype=np.float32)
     table[BLM], table[ELM] = weights
     return table[kinds]
 
 
 def count_totals(batches: Iterable[PaddedBatch], weights: MaskWeights) -> Totals:
+    """Count the denominators of the means over all batches of an update."""
     batches = list(batches)
     return Totals(
         mlm=float(sum(piece_weights(b.mask_kinds, weights).sum() for b in batches)),
@@ -52,12 +53,25 @@ def count_totals(batches: Iterable[PaddedBatch], weights: MaskWeights) -> Totals
 def mlm_loss(
     logits: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, total: float
 ) -> torch.Tensor:
-    """L_MSLM, eq. 6: `-sum w_i log P(x_i | s)` over masked positions, as a weighted mean."""
+    """Return L_MSLM, eq. 6: the weighted mean of `-log P(x_i | s)` over masked positions.
+
+    Args:
+        logits: (masked, vocabulary) The logits.
+        targets: (masked,) The ids before masking.
+        weights: (masked,) The weight of each piece.
+        total: The sum of weights over all batches of the update.
+    """
     return (cross_entropy(logits, targets, reduction="none") * weights).sum() / total
 
 
 def mean_loss(logits: torch.Tensor, targets: torch.Tensor, total: float) -> torch.Tensor:
-    """L_ED (eq. 8) over tokens and L_EL (eq. 11) over mentions: cross-entropy, as a mean."""
+    """Return the mean cross-entropy: L_ED (eq. 8) over tokens or L_EL (eq. 11) over mentions.
+
+    Args:
+        logits: (n, labels) The logits.
+        targets: (n,) The gold labels.
+        total: The number of tokens or mentions in all batches of the update.
+    """
     return cross_entropy(logits, targets, reduction="sum") / total
 
 
@@ -68,9 +82,20 @@ def joint_loss(
     loss_weights: Terms,
     totals: Totals,
 ) -> tuple[Terms, HeadOutputs]:
-    """The batch's share of each term (unweighted), and the gradient of eq. 12's weighted sum with
-    respect to the logits. Heads that read nothing contribute 0 and have no gradient."""
-    # Losses are computed in full precision, also below half-precision heads.
+    """Compute the losses of a batch and the gradient of their weighted sum (eq. 12).
+
+    Args:
+        outputs: The logits of the heads.
+        batch: The batch.
+        mask_weights: The weight of a masked piece of each kind.
+        loss_weights: The weight of each loss.
+        totals: The denominators, over all batches of the update.
+
+    Returns:
+        The batch's share of each loss, without its weight, and the gradients with respect to the
+        logits. A head that reads nothing has a loss of 0 and no gradient.
+    """
+    # Losses are computed in full precision, even if the heads use half precision.
     leaves = HeadOutputs(
         *(None if t is None else t.detach().float().requires_grad_(True) for t in outputs)
     )

@@ -1,9 +1,10 @@
-"""Masked-LM training of an encoder on plain text: from nothing, or on from a checkpoint.
+"""Masked-LM training of an encoder on plain text: a new encoder, or one from a checkpoint.
 
     text -> documents -> wordpieces -> blocks -> masks -> encoder -> loss of eq. 6
 
-Chance comes from the seed and the step alone, so that a run which was killed goes on from its last
-checkpoint as if it had never stopped: the same weights, to the bit, on the same kind of machine.
+All random numbers depend only on the seed and the step. A run that was interrupted continues from
+its last checkpoint and gives the same weights as without the interruption, bit by bit, on the same
+kind of machine.
 """
 
 import time
@@ -46,25 +47,33 @@ REMEDY = (
     "Give another folder, or --force to start over in a folder of an earlier pretraining. To "
     "continue the training of a finished encoder, give it with --vars.encoder."
 )
-# Blocks that are not trained on: one in a hundred, one or more, and no more than these.
+# The maximum number of held-out blocks. One in a hundred is held out, but at least one.
 HELD_OUT = 200
 
 
 class Pretraining:
-    """`spacy_mslm.Pretraining.v1`: settings.
+    """`spacy_mslm.Pretraining.v1`: the settings of pretraining.
 
-    text: files: plain text (a sentence, passage or document a line), `.jsonl` with `text`, both
-        `.gz` too, or `.spacy`.
-    terms: tables of terms, whose names in the text are the mentions of joint masking. Those of
-        `.spacy` files are their entities.
-    encoder: a checkpoint to go on from; None: a new one of `size`, with a vocabulary of
-        `vocab_size` pieces, `lowercase` or not.
-    lang: whose tokenizer splits words.
-    masking, mask_weights: as of the pipe.
-    length: pieces of a block of text. batch_size: blocks of an update. steps: updates.
-    batch_pieces: the most padded pieces that go through the encoder at once.
-    checkpoint_every: updates between checkpoints.
-    mixed_precision: half precision, on a GPU.
+    Args:
+        text: Files: plain text (a sentence, passage or document per line) or `.jsonl` with `text`,
+            both optionally compressed (`.gz`), or `.spacy`.
+        masking: The masking strategy, as in the pipe.
+        mask_weights: The weights of masked pieces, as in the pipe.
+        optimizer: The optimizer.
+        steps: The number of updates.
+        terms: Tables of terms. Their names in the text are the mentions of joint masking. In
+            `.spacy` files, the entities are the mentions.
+        encoder: A checkpoint to continue from, or None for a new encoder.
+        size: The size of a new encoder.
+        vocab_size: The number of pieces in the vocabulary of a new encoder.
+        lowercase: Whether a new encoder converts text to lower case.
+        lang: The language whose tokenizer splits words.
+        length: The number of pieces in a block of text.
+        batch_size: The number of blocks in an update.
+        batch_pieces: The maximum number of padded pieces that go through the encoder at once.
+        checkpoint_every: The number of updates between checkpoints.
+        mixed_precision: Compute in half precision on a GPU.
+        seed: The seed of all random numbers.
     """
 
     def __init__(
@@ -90,8 +99,8 @@ class Pretraining:
         self.text = text_files(text)
         if not self.text:
             raise ValueError(
-                "There is no text to pretrain on. Give --paths.text: a file, or a JSON list "
-                "of files."
+                "There is no text for pretraining. Give a file, or a JSON list of files, with "
+                "--paths.text."
             )
         self.terms = as_paths(terms)
         self.masking = masking
@@ -111,14 +120,22 @@ class Pretraining:
         self.seed = seed
 
 
-def pretrain(
+def run_pretraining(
     pretraining: Pretraining, folder: Path, settings: dict[str, Any], force: bool = False
 ) -> dict[str, Any]:
-    """Train to the last step, starting from the folder's checkpoint if it has one.
+    """Run pretraining to the last step, starting from the checkpoint in the folder if there is one.
 
-    settings: The [pretraining] block of the config. A folder made with other settings is an error.
-    force: Start over in such a folder.
-    RETURNS: The record that is also in the folder.
+    Args:
+        pretraining: The settings.
+        folder: The folder of the checkpoint.
+        settings: The [pretraining] block of the config.
+        force: Start over if the folder was made with other settings.
+
+    Returns:
+        The record that is also in the folder.
+
+    Raises:
+        ValueError: If the folder was made with other settings, or the loss is NaN or infinite.
     """
     recorded = {k: v for k, v in settings.items() if k != "checkpoint_every"}
     stage = StageFolder(folder, RECORD, {"settings": recorded}, REMEDY)
@@ -146,7 +163,7 @@ def pretrain(
 
 
 def _load(pretraining: Pretraining, encoder: str) -> MSLMModel:
-    """Return the model of an `mslm` pipe. Its entity heads are not trained here."""
+    """Return the model of an `mslm` pipe. Its entity heads are not trained."""
     model = build_mslm_v1(
         encoder,
         window=pretraining.length,
@@ -167,9 +184,9 @@ def _train(
     n_train = len(packed) - n_held_out
     if n_train < 1:
         raise ValueError(
-            f"The text has {packed.n_pieces} pieces, which is too few to train on and hold some "
-            f"out: more than two blocks of {pretraining.length} (pretraining.length) are needed. "
-            "Give more text."
+            f"The text has {packed.n_pieces} pieces, which is too few: at least two blocks of "
+            f"{pretraining.length} pieces (pretraining.length) are needed, one of them to measure "
+            "perplexity. Give more text."
         )
     record["pieces"] = packed.n_pieces
     weights = _count_masks(pretraining, packed, n_train)
@@ -198,8 +215,8 @@ def _train(
                 shim.finish_update(optimizer)
             except ValueError as err:
                 raise ValueError(
-                    f"NaN or infinite loss at step {step}. The last checkpoint, of step "
-                    f"{record['step']}, is in {stage.path}. Lower the learn rate."
+                    f"NaN or infinite loss at step {step}. The last checkpoint (step "
+                    f"{record['step']}) is in {stage.path}. Lower the learn rate."
                 ) from err
             optimizer.step_schedules()
             step += 1
@@ -225,7 +242,7 @@ def _train(
 def _save(
     pretraining: Pretraining, model: MSLMModel, stage: StageFolder, record: dict[str, Any]
 ) -> None:
-    """Write a checkpoint folder. The last one has no state of the optimiser."""
+    """Write the checkpoint folder. The state of the optimizer is left out after the last step."""
     shim = shim_of(model)
     with replaced_folder(stage.path) as temporary:
         save_checkpoint(shim.network.lm, model.attrs["encoder"], temporary)
@@ -236,7 +253,7 @@ def _save(
 
 
 class _Order:
-    """Blocks without end, shuffled anew each time they have all been seen."""
+    """An endless sequence of block indices. The blocks are shuffled again in each epoch."""
 
     def __init__(self, n: int, seed: int) -> None:
         self.n = n
@@ -253,11 +270,11 @@ class _Order:
 
 
 def _masked_row(block: PackedBlock, masking: Masking, generator: np.random.Generator) -> Row:
-    return Row(block.ids, masking(block.window, generator), no_ints(), no_ints(), [])
+    return Row(block.ids, masking(block.window, generator))
 
 
 def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> MaskWeights:
-    """The weights of eqs. 2 to 5, by the masks of one pass over the text."""
+    """Compute the weights of eqs. 2-5 from the masks of one pass over the text."""
     generator = np.random.default_rng([pretraining.seed])
     counts = np.zeros(3, dtype=np.int64)
     for i in range(n_train):
@@ -268,7 +285,7 @@ def _count_masks(pretraining: Pretraining, packed: PackedText, n_train: int) -> 
 def _perplexity(
     pretraining: Pretraining, shim: MSLMShim, blocks: Sequence[PackedBlock]
 ) -> dict[str, float | None]:
-    """Measure perplexity on held-out blocks, always with the same masks."""
+    """Measure the perplexity on held-out blocks. The masks are always the same."""
     generator = np.random.default_rng([pretraining.seed])
     rows = [_masked_row(block, pretraining.masking, generator) for block in blocks]
     found = perplexities(*row_losses(shim, rows, pretraining.batch_pieces))
@@ -278,7 +295,10 @@ def _perplexity(
 def _documents(
     pretraining: Pretraining, wordpieces: Wordpieces
 ) -> Iterator[tuple[Pieces, list[tuple[int, int]]]]:
-    """Pieces and mentions, a batch at a time; the words of the text stay in no vocabulary."""
+    """Yield the pieces and the mentions of each document.
+
+    A separate pipeline tokenizes the text, so that its words do not get into another vocabulary.
+    """
     nlp = spacy.blank(
         pretraining.lang, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
     )
@@ -308,5 +328,5 @@ def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
 
 
 def _seed_of_step(seed: int, step: int) -> int:
-    """Combine two numbers into a seed for a generator that takes one."""
+    """Combine a seed and a step into one number."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])

@@ -20,16 +20,23 @@ def learn(
     mask_weights: MaskWeights,
     weights: Terms,
 ) -> Terms:
-    """Run forward and backward passes over one padded batch at a time. Gradients add up in the
-    network until the optimiser steps.
+    """Run the forward and backward passes of an update, one padded batch at a time.
 
-    wordpieces: Those of the model's encoder.
-    rows: The windows to learn from.
-    batch_pieces: The most padded pieces that go through the encoder at once.
-    mask_weights: The weight of a masked piece of each kind (eq. 6).
-    weights: The weight of each loss in the sum of eq. 12.
-    RETURNS: The losses, without their weights.
-    RAISES: NotFiniteLoss, before the backward pass of that batch.
+    Gradients add up in the network until the optimizer takes a step.
+
+    Args:
+        model: The model.
+        wordpieces: The wordpieces of its encoder.
+        rows: The windows to learn from.
+        batch_pieces: The maximum number of padded pieces that go through the encoder at once.
+        mask_weights: The weight of a masked piece of each kind (eq. 6).
+        weights: The weight of each loss in the sum of eq. 12.
+
+    Returns:
+        The losses, without their weights.
+
+    Raises:
+        NotFiniteLoss: If a loss is NaN or infinite, before the backward pass of its batch.
     """
     batches = list(batch_rows(rows, batch_pieces, wordpieces))
     totals = count_totals(batches, mask_weights)
@@ -48,7 +55,8 @@ def learn(
 class NotFiniteLoss(ValueError):
     """A NaN or infinite loss.
 
-    term: The name of the loss: mlm, ed or el.
+    Args:
+        term: The name of the loss: mlm, ed or el.
     """
 
     def __init__(self, term: str) -> None:

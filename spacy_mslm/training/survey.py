@@ -20,13 +20,14 @@ logger = logging.getLogger("spacy_mslm")
 
 
 class TrainingSetCounts(NamedTuple):
-    """What one pass over a training set counts.
+    """The counts of one pass over a training set.
 
-    docs: Documents.
-    mentions: Gold mentions, aligned or not.
-    unaligned: Gold mentions that the tokens cannot express.
-    masks: (3,) Pieces that are UNMASKED, BLM and ELM (eq. 2).
-    transitions: (3, 3) How often one of B, I, O follows another.
+    Attributes:
+        docs: The number of documents.
+        mentions: The number of gold mentions, aligned or not.
+        unaligned: The number of gold mentions that do not fit the tokens.
+        masks: (3,) The number of pieces that are UNMASKED, BLM and ELM (eq. 2).
+        transitions: (3, 3) How often one of B, I, O follows another.
     """
 
     docs: int
@@ -45,7 +46,17 @@ def count_training_set(
     seed: int,
     log: UnalignedLog,
 ) -> TrainingSetCounts:
-    """Count masks, transitions and unaligned mentions over a training set."""
+    """Count masks, transitions and unaligned mentions over a training set.
+
+    Args:
+        examples: The training set.
+        spans_key: Read mentions from `doc.spans[spans_key]`, or from `doc.ents` if None.
+        wordpieces: Splits documents.
+        windows: How documents are divided into windows.
+        masking: The masking strategy.
+        seed: The seed of the masks.
+        log: Logs mentions that do not fit the tokens.
+    """
     masks = np.zeros(3, dtype=np.int64)
     transitions = np.zeros((3, 3), dtype=np.int64)
     generator = np.random.default_rng([seed])
@@ -65,19 +76,19 @@ def count_training_set(
 
 
 def check_alignment(counts: TrainingSetCounts, limit: float) -> None:
-    """Raise if the share of unaligned gold mentions is above `limit`."""
+    """Raise a ValueError if the share of unaligned gold mentions is above `limit`."""
     if counts.unaligned > limit * counts.mentions:
         share = counts.unaligned / counts.mentions
         raise ValueError(
-            f"{counts.unaligned} of {counts.mentions} gold mentions ({share:.1%}) cannot be "
-            f"expressed in the tokens; up to {limit:.1%} is allowed. They are listed above by "
-            "document and offsets. Use the tokenizer that the annotation was made for, or raise "
+            f"{counts.unaligned} of {counts.mentions} gold mentions ({share:.1%}) do not fit the "
+            f"tokens, but at most {limit:.1%} are allowed. They are listed above by document and "
+            "offsets. Use the tokenizer that the annotation was made for, or raise "
             "components.mslm.max_unaligned."
         )
 
 
 def weigh_masks(counts: TrainingSetCounts, weighting: MaskWeighting) -> MaskWeights:
-    """Return the weight of each kind of mask, and log it (eqs. 2-5)."""
+    """Return the weight of each kind of mask (eqs. 2-5), and log it."""
     n_blm, n_elm = int(counts.masks[BLM]), int(counts.masks[ELM])
     weights = weighting(n_blm, n_elm)
     if n_blm + n_elm:
@@ -88,7 +99,7 @@ def weigh_masks(counts: TrainingSetCounts, weighting: MaskWeighting) -> MaskWeig
         if weights.elm == weights.blm and n_blm and n_elm:
             logger.warning(
                 f"The mask-specific weights are equal ({n_elm} ELM and {n_blm} BLM pieces are "
-                "masked): domain terms weigh no more than other words. Lower the ELM rate, raise "
-                "the BLM rate, or set mask_weights.threshold and temperature."
+                "masked), so domain terms have the same weight as other words. Lower the ELM rate, "
+                "raise the BLM rate, or set mask_weights.threshold and temperature."
             )
     return weights

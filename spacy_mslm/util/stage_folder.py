@@ -70,8 +70,8 @@ class StageFolder:
         if names:
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise ValueError(
-                f"{self.path} was made with other settings or input files: {shown} differ from the "
-                f"values in {self.record_name}. {self.remedy}"
+                f"{self.path} was made with other settings or other input files: {shown} differ "
+                f"from the values in {self.record_name}. {self.remedy}"
             )
 
     def write(self, record: dict[str, Any], folder: Path | None = None) -> None:

@@ -31,7 +31,7 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 NAMES = ["mslm", "mslm_paper", "vanilla", "spacy_ner"]
 # Beginnings of warnings.
 MASKED_VIEW = "The 'masked' view hides"
-NO_MASKS = "Nothing is learnt from masks"
+NO_MASKS = "Masks are not used"
 # What only configs with masks take.
 MASKING = {"vars.masking": "${maskings.joint}", "paths.pmi": "absent.txt"}
 # Words that occur in the corpora only: one outside, one inside of mentions.

@@ -343,6 +343,7 @@ def collection(inner: str, start: str = "<id>1</id><passage><offset>0</offset>")
         ),
         ("<collection/>", "holds no document"),
         ("", "line 1: .* XML ends too early"),
+        ("<?xml version='1.0' encoding='secret'?><collection/>", "line 1: .* XML ends too early"),
     ],
 )
 def test_broken_bioc(tmp_path, data, message):

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
+from spacy.tokens import DocBin
 from spacy.util import registry
 from thinc.api import Config
 
+from ..conftest import make_examples
 from ..make_saved_pipeline import FOLDER
 from .pages import PAGES, ROOT, Block, blocks_in, read_blocks
 
@@ -37,6 +40,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     for name in PIPELINES:
         shutil.copytree(FOLDER, folder / name)
+    (folder / "corpus").mkdir()
+    corpus = DocBin(docs=[eg.reference for eg in make_examples(spacy.blank("en"))])
+    for split in ("train", "dev", "test"):
+        corpus.to_disk(folder / "corpus" / f"{split}.spacy")
     return folder
 
 

@@ -313,7 +313,7 @@ def test_pickled_code_is_not_run(zipped, tmp_path):
         path.write_bytes(pickle.dumps(weights))
     else:
         torch.save(weights, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ValueError, match=r"not\. Convert them .*safe_serialization=True"):
+    with pytest.raises(ValueError, match=r"not loaded\. Convert them .*safe_serialization=True"):
         load_encoder(str(folder))
     assert not (tmp_path / "marker").exists()
 

@@ -35,7 +35,7 @@ def test_step_schedule_is_indexed_and_survives_pickling():
     assert StepSchedule("mlm", [3.0, 1.0])(5) == 1.0  # run out: the last value stays
     with pytest.raises(ValueError, match="no value"):
         StepSchedule("mlm", [])
-    with pytest.raises(ValueError, match="less than 0"):
+    with pytest.raises(ValueError, match="cannot be negative"):
         StepSchedule("mlm", -0.5)(0)
 
 

@@ -373,7 +373,7 @@ def test_commands_say_what_is_wrong(model, data, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "bare")
     DocBin(docs=[spacy.blank("en").make_doc("secret words")]).to_disk(tmp_path / "bare.spacy")
     for arguments, message in [
-        (("evaluate", tmp_path / "bare", data), "has no mslm pipe; its pipes: none"),
+        (("evaluate", tmp_path / "bare", data), "has no mslm pipe. Its pipes are: none"),
         (("evaluate", model, tmp_path / "bare.spacy"), "holds no gold mention"),
         (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
         (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),

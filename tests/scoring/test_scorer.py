@@ -372,7 +372,7 @@ def test_an_absent_training_set_is_told_once(tmp_path: Path, caplog: Any) -> Non
     score = make_entity_scorer(train=str(tmp_path / "train.spacy"))
     for _ in range(2):
         assert score(HAND_WORKED)["mslm_em_unseen"] is None
-    assert caplog.text.count("do not tell seen from unseen") == 1
+    assert caplog.text.count("no separate scores for seen and unseen") == 1
 
 
 def test_short_and_long_sentences_of_one_document() -> None:

@@ -2,14 +2,14 @@
 
 import ast
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spacy_mslm import tasks
 from spacy_mslm.tasks.configs import read_config
+
+from ..commands import run_python
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -39,7 +39,7 @@ def test_type_checkers_see_the_same_names() -> None:
 
 def test_importing_the_package_is_cheap() -> None:
     code = "import sys; import spacy_mslm.tasks; print('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = run_python("-c", code, fresh=True)
     assert result.stdout.split() == ["False"], result.stderr
     with pytest.raises(AttributeError, match="no attribute 'none'"):
         _ = tasks.none

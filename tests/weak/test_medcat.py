@@ -208,7 +208,7 @@ def test_a_bad_annotation_is_named_by_document_and_number(tmp_path, case):
     "export", [SECRET, [], {}, [1], {"a": SECRET}, {"projects": [{}]}, {"projects": SECRET}, None]
 )
 def test_another_shape_is_an_error(tmp_path, export):
-    with pytest.raises(ValueError, match=r"out\.json is not an export") as info:
+    with pytest.raises(ValueError, match=r"out\.json is not a MedCAT export") as info:
         MedcatAnnotator(export=write(tmp_path / "out.json", export))
     assert SECRET not in str(info.value)
 

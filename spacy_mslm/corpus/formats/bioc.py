@@ -58,10 +58,10 @@ def _documents(path: Path) -> Iterator[Document]:
             except (EOFError, gzip.BadGzipFile, zlib.error):
                 line = parser.expat.CurrentLineNumber
                 raise ValueError(Errors.M152.format(path=path, line=line)) from None
-            except expat.ExpatError as err:
+            except (expat.ExpatError, LookupError):  # the latter for an unknown encoding
                 # Not chained: the cause may hold text.
                 rule = "the XML ends too early, or is not well-formed or not UTF-8 here"
-                raise format_error(path, err.lineno, rule) from None
+                raise format_error(path, parser.expat.ErrorLineNumber, rule) from None
             yield from parser.finished
             parser.finished.clear()
             if not chunk:
@@ -127,8 +127,10 @@ def _make_document(name: str, document: Element, path: Path) -> Document:
         for offset, length in _locations(annotation, path):
             start, last = _place(offset, segments), _place(offset + length - 1, segments)
             if not length or start is None or last is None:
-                place = {"start": offset, "end": offset + length, "length": len(text)}
-                raise ValueError(Errors.M160.format(path=path, line=line, **place))
+                end, size = offset + length, len(text)
+                raise ValueError(
+                    Errors.M160.format(path=path, line=line, start=offset, end=end, length=size)
+                )
             parts.append((start, last + 1))
             check_mention(Mention(start, last + 1, label), text, path=path, line=line)
         found = " ".join(text[start:end] for start, end in parts)
@@ -154,7 +156,7 @@ def _segments(document: Element, path: Path) -> list[_Segment]:
             if segments and offset < segments[-1].offset + len(segments[-1].text):
                 rule = "passages and sentences are in the order of offsets, and do not overlap"
                 raise format_error(path, int(element.attrib[LINE]), rule)
-            segments.append(_Segment(offset, element.text or ""))
+            segments.append(_Segment(offset, "".join(element.itertext())))
     return segments
 
 

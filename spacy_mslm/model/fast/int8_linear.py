@@ -48,6 +48,7 @@ class Int8Linear(nn.Module):
         self.bias = layer.bias
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return (..., outputs) for (..., inputs) rows."""
         product = _Int8Product.apply(rows, self.weight, self.scales)
         return product if self.bias is None else product + self.bias
 

@@ -48,11 +48,11 @@ class OnnxEncoder(nn.Module):
 
     @property
     def base_model(self) -> "OnnxEncoder":
+        """The encoder itself, as in transformers."""
         return self
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor]:
-        """Encode (rows, width) ids with their attention mask to (rows, width, hidden) token
-        vectors."""
+        """Return (rows, width, hidden) token vectors for (rows, width) ids and attention mask."""
         if self._pid != os.getpid():
             # After a fork the threads of the session do not exist, and its deletion would wait for
             # them. So it is kept.
