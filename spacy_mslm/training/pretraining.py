@@ -9,6 +9,8 @@ kind of machine.
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from ..model.shim import MSLMShim
 from ..pieces.packing import PackedBlock, PackedText
 from ..pieces.wordpieces import Wordpieces
 from ..scoring.perplexity import perplexities, row_losses
-from ..text.plain_texts import as_paths, read_texts, text_files
+from ..text.plain_texts import TextFiles, as_paths, read_texts, text_files
 from ..text.terminology import Terminology
 from ..types import BLM, ELM, Pieces, Row, no_ints
 from ..util.files import replaced_folder
@@ -51,6 +53,7 @@ REMEDY = (
 HELD_OUT = 200
 
 
+@dataclass
 class Pretraining:
     """`spacy_mslm.Pretraining.v1`: the settings of pretraining.
 
@@ -76,48 +79,35 @@ class Pretraining:
         seed: The seed of all random numbers.
     """
 
-    def __init__(
-        self,
-        text: str | Sequence[str] | None,
-        masking: Masking,
-        mask_weights: MaskWeighting,
-        optimizer: AdamW,
-        steps: int,
-        terms: str | Sequence[str] | None = None,
-        encoder: str | None = None,
-        size: Size = "mini",
-        vocab_size: int = 8000,
-        lowercase: bool = True,
-        lang: str = "en",
-        length: int = 128,
-        batch_size: int = 32,
-        batch_pieces: int = 4096,
-        checkpoint_every: int = 500,
-        mixed_precision: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.text = text_files(text)
-        if not self.text:
+    text: str | Sequence[str] | None
+    masking: Masking
+    mask_weights: MaskWeighting
+    optimizer: AdamW
+    steps: int
+    terms: str | Sequence[str] | None = None
+    encoder: str | None = None
+    size: Size = "mini"
+    vocab_size: int = 8000
+    lowercase: bool = True
+    lang: str = "en"
+    length: int = 128
+    batch_size: int = 32
+    batch_pieces: int = 4096
+    checkpoint_every: int = 500
+    mixed_precision: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.files:
             raise ValueError(
                 "There is no text for pretraining. Give a file, or a JSON list of files, with "
                 "--paths.text."
             )
-        self.terms = as_paths(terms)
-        self.masking = masking
-        self.mask_weights = mask_weights
-        self.optimizer = optimizer
-        self.steps = steps
-        self.encoder = encoder
-        self.size: Size = size
-        self.vocab_size = vocab_size
-        self.lowercase = lowercase
-        self.lang = lang
-        self.length = length
-        self.batch_size = batch_size
-        self.batch_pieces = batch_pieces
-        self.checkpoint_every = checkpoint_every
-        self.mixed_precision = mixed_precision
-        self.seed = seed
+
+    @cached_property
+    def files(self) -> TextFiles:
+        """The files of the text, by kind."""
+        return text_files(self.text)
 
 
 def run_pretraining(
@@ -303,7 +293,9 @@ def _documents(
         pretraining.lang, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
     )
     terminology = (
-        Terminology(pretraining.terms, nlp.Defaults.stop_words) if pretraining.terms else None
+        Terminology(as_paths(pretraining.terms), nlp.Defaults.stop_words)
+        if pretraining.terms
+        else None
     )
     docs = progress_bar(_docs(pretraining, nlp), desc="Reading", unit=" docs")
     for batch in minibatch(docs, 256):
@@ -313,7 +305,7 @@ def _documents(
 
 
 def _docs(pretraining: Pretraining, nlp: Language) -> Iterator[Doc]:
-    plain, annotated = pretraining.text
+    plain, annotated = pretraining.files
     for _, text in read_texts(plain):
         yield nlp.tokenizer(text)
     for path in annotated:
@@ -321,7 +313,7 @@ def _docs(pretraining: Pretraining, nlp: Language) -> Iterator[Doc]:
 
 
 def _raw_texts(pretraining: Pretraining) -> Iterator[str]:
-    plain, annotated = pretraining.text
+    plain, annotated = pretraining.files
     vocab = spacy.blank(pretraining.lang).vocab
     docs = chain.from_iterable(read_gold(path, vocab) for path in annotated)
     return chain((text for _, text in read_texts(plain)), (doc.text for doc in docs))
