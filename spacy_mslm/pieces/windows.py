@@ -9,8 +9,8 @@ whole document if sentences are not split, is covered by overlapping windows:
     pieces    0         1
               0123456789012345678
     window 0  ========--
-    window 1        --======--
-    window 2           --========      the last window ends where the document ends
+    window 1        --====----
+    window 2           ---=======      the last window ends where the document ends
 
 Neighbouring windows overlap by at least `2 * context` pieces and divide the overlap in the middle.
 Each piece is predicted from the window in which it is most central: it has at least `context`
