@@ -62,7 +62,7 @@ class StageFolder:
 
     def differences(self, record: dict[str, Any]) -> list[str]:
         """Return the dotted names of the settings in which a record differs from this stage."""
-        return list(_differences(self.settings, record, ""))
+        return _differences(self.settings, record, "")
 
     def check(self, record: dict[str, Any]) -> None:
         """Raise a ValueError if a record has other settings than this stage."""

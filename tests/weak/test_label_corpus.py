@@ -179,7 +179,7 @@ def test_another_corpus_is_refused_and_replaced_by_force(demo, corpus, tmp_path)
     output = tmp_path / "weak"
     shutil.copytree(corpus, output)
     code, told = run(demo, output, **{"vars.seed": 1})
-    assert code == 1 and "other settings or input files" in " ".join(told.split())
+    assert code == 1 and "other settings or other input files" in " ".join(told.split())
     assert digests(output) == digests(corpus)
     code, told = run(demo, output, "--force", **{"vars.seed": 1, "vars.sample": 30})
     assert code == 0, told
