@@ -1,0 +1,295 @@
+"""Run one trial: `python -m benchmarks.arms.trial '{"name": ..., "set": ..., "seed": ..., ...}'`.
+
+Fields and their defaults are those of `Settings`. A stage that was run (teacher, labels, student)
+is read from RUN. Rows are in the format of `benchmarks accuracy`.
+"""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from spacy.language import Language
+
+from spacy_mslm.corpus.readers import make_corpus
+from spacy_mslm.masking.weights import MaskSpecificWeights
+from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.scoring.scorer import EntityScorer
+from spacy_mslm.types import ELM, MaskableWindow, Row
+
+from ..accuracy import COUNTS, ROOT, _done, _store, pack, sentence_counts
+from ..machine import describe_machine
+from ..reference import SPLITS
+from .data import (
+    DATA,
+    LIMIT,
+    RUN,
+    SAMPLE_SEED,
+    Labelled,
+    gold_rows,
+    labelled_text,
+    make_pipe,
+    teacher_folder,
+    text_row,
+)
+from .masks import EvenMasking
+from .training import Item, hard_item, make_optimizer, update
+
+RESULTS = ROOT / "benchmarks/results/accuracy/arms.jsonl"
+SEED_OFFSET = 1_000_003
+
+
+@dataclass
+class Settings:
+    name: str
+    set: str
+    seed: int = 0
+    kind: str = "adapt"  # or vanilla
+    # Adaptation.
+    teachers: list[str] = field(default_factory=list)  # [] is the vanilla of the same seed
+    steps: int = 300
+    repeat: int = 1  # how often each sentence of the text is read, with other masks each time
+    mask_gold: bool = False  # labelled sentences are masked, too
+    batch: int = 16
+    gold: int = 4  # of the batch: labelled sentences
+    without: float = 1 / 3  # share of the sentences of the text in which the teacher finds nothing
+    sure: float = 0.9  # tokens of which the teacher is less sure carry no target
+    min_confidence: float = 0.0  # sentences with a mention below it are left out
+    hard: bool = False
+    max_pieces: int = 56  # longer sentences of the text are left out: they cost the most
+    unit: str = "none"  # what is masked: none, mentions, spans, words
+    rate: float = 0.3
+    masked_share: float = 1.0  # of the sentences that are masked at all
+    mlm: float = 0.0
+    temperature: float = 0.25  # of the mask-specific weights
+    rate_lr: float = 2e-4
+    rate_head: float = 5e-4
+    # Fine-tuning.
+    ft: int = 312
+    ft_lr: float = 1e-4
+    ft_head: float = 5e-4
+    student: str = ""  # start fine-tuning from the student of this trial
+    bf16: bool = True
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}-{self.set}-s{self.seed}"
+
+
+def main(text: str) -> None:
+    settings = Settings(**json.loads(text))
+    RUN.mkdir(parents=True, exist_ok=True)
+    if settings.key in _done(RESULTS):
+        return
+    kinds = {"vanilla": run_vanilla, "adapt": run_adapt}
+    kinds[settings.kind](settings)
+
+
+def run_vanilla(settings: Settings) -> None:
+    start = time.process_time()
+    nlp, pipe, examples = make_pipe(settings.set, settings.seed)
+    torch.manual_seed(settings.seed)
+    rows = gold_rows(pipe, examples)
+    finetune(settings, pipe, rows)
+    folder = teacher_folder(settings.set, f"s{settings.seed}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    nlp.to_disk(folder)
+    store(settings, settings.name, nlp, time.process_time() - start, 0)
+
+
+def run_adapt(settings: Settings) -> None:
+    nlp, pipe, examples = make_pipe(settings.set, settings.seed)
+    rows = gold_rows(pipe, examples)
+    folder = RUN / "students" / settings.key
+    if settings.student:
+        folder = RUN / "students" / f"{settings.student}-{settings.set}-s{settings.seed}"
+    if (folder / "meta.json").exists():
+        pipe.from_disk(folder / "mslm")
+        seconds = json.loads((folder / "arm.json").read_text())["seconds"]
+    else:
+        start = time.process_time()
+        facts = adapt(settings, nlp, pipe, rows)
+        seconds = round(time.process_time() - start)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        nlp.to_disk(folder)
+        facts = {"seconds": seconds, "settings": asdict(settings), **facts}
+        (folder / "arm.json").write_text(json.dumps(facts, indent=2))
+        store(settings, f"{settings.name}@student", nlp, 0, seconds)
+    if settings.ft:
+        start = time.process_time()
+        torch.manual_seed(settings.seed)
+        finetune(settings, pipe, rows)
+        store(settings, settings.name, nlp, time.process_time() - start, seconds)
+
+
+def adapt(settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row]) -> dict[str, Any]:
+    """Train a pipe on text with the teacher's soft tags and on labelled sentences."""
+    per_batch = settings.batch - settings.gold
+    wanted = settings.steps * per_batch // settings.repeat
+    without = round(settings.without * wanted)
+    teachers = settings.teachers or [f"s{settings.seed}"]
+    text = labelled_text(
+        settings.set,
+        teachers,
+        wanted - without,
+        without,
+        nlp,
+        pipe,
+        settings.min_confidence,
+        settings.max_pieces,
+    )
+    log(f"{len(text)} sentences of text, {sum(len(t.spans) for t in text)} mentions")
+    lengths = np.array(
+        [t.pieces.starts[end] - t.pieces.starts[start] for t in text for start, end in t.spans]
+    )
+    masking = None
+    if settings.unit != "none":
+        masking = EvenMasking(settings.unit, settings.rate, lengths)
+    generator = np.random.default_rng([settings.seed, 18])
+    weights = None
+    if settings.mlm and masking is not None:
+        counts = np.zeros(3, dtype=int)
+        for t in text[:500]:
+            counts += np.bincount(masking(sequence_of(t), generator), minlength=3)
+        weights = MaskSpecificWeights(temperature=settings.temperature)(
+            int(counts[1]), int(counts[2])
+        )
+        log(f"mask weights {weights}")
+    torch.manual_seed(settings.seed + SEED_OFFSET)
+    order = random.Random(settings.seed).sample(text, len(text))
+    order = [t for _ in range(settings.repeat) for t in order]
+    golds = batches_of(rows, settings.gold, settings.seed + 500) if settings.gold else None
+    optimizer = make_optimizer(settings.steps, settings.rate_lr, settings.rate_head)
+    masked_pieces = all_pieces = masked_inside = inside = 0
+    sums = {"ed": 0.0, "mlm": 0.0}
+    for step in range(settings.steps):
+        items = []
+        for k in range(per_batch):
+            t = order[(step * per_batch + k) % len(order)]
+            row, targets = text_row(pipe, t, settings.sure, settings.hard)
+            if masking is not None and generator.random() < settings.masked_share:
+                row = replace(row, kinds=masking(sequence_of(t), generator))
+            masked_pieces += int((row.kinds != 0).sum())
+            all_pieces += len(row)
+            masked_inside += int((row.kinds == ELM).sum())
+            inside += sum(len(at) for at, _ in row.mentions)
+            items.append(Item(row, targets))
+        if golds is not None:
+            for row in next(golds):
+                if settings.mask_gold and masking is not None:
+                    row = masked_gold(row, masking, generator)
+                items.append(hard_item(row))
+        found = update(
+            pipe,
+            items,
+            optimizer,
+            mlm_weight=settings.mlm,
+            mask_weights=weights,
+            bf16=settings.bf16,
+        )
+        sums = {key: sums[key] + value for key, value in found.items()}
+        if step % 50 == 49:
+            log(f"adapt {step + 1}: " + str({k: round(v / 50, 4) for k, v in sums.items()}))
+            sums = {"ed": 0.0, "mlm": 0.0}
+    return {
+        "sentences": len(text),
+        "mentions": len(lengths),
+        "mean_length": float(lengths.mean()),
+        "masked_share": masked_pieces / all_pieces,
+        "mention_given_masked": masked_inside / max(masked_pieces, 1),
+        "mention": inside / all_pieces,
+    }
+
+
+def sequence_of(labelled: Labelled) -> MaskableWindow:
+    pieces = labelled.pieces
+    return MaskableWindow(pieces.token_of, labelled.spans, pieces.words)
+
+
+def masked_gold(row: Row, masking: EvenMasking, generator: np.random.Generator) -> Row:
+    """Mask a labelled row. Pieces with a tag begin a word, the others continue one."""
+    first = np.zeros(len(row), dtype=int)
+    first[row.tag_at] = 1
+    token_of = np.maximum(np.cumsum(first) - 1, 0)
+    spans = [(token_of[at[0]], token_of[at[-1]] + 1) for at, _ in row.mentions]
+    sequence = MaskableWindow(token_of, np.array(spans, dtype=np.int64).reshape(-1, 2), [])
+    return replace(row, kinds=masking(sequence, generator))
+
+
+def finetune(settings: Settings, pipe: MSLM, rows: list[Row]) -> None:
+    optimizer = make_optimizer(settings.ft, settings.ft_lr, settings.ft_head)
+    batches = batches_of(rows, 16, settings.seed)
+    total = 0.0
+    for step in range(settings.ft):
+        items = [hard_item(row) for row in next(batches)]
+        total += update(pipe, items, optimizer, bf16=settings.bf16)["ed"]
+        if step % 50 == 49:
+            log(f"fine-tune {step + 1}: {total / 50:.4f}")
+            total = 0.0
+
+
+def batches_of(rows: list[Row], size: int, seed: int) -> Iterator[list[Row]]:
+    """Yield batches without end, in a new order every epoch."""
+    generator = random.Random(seed)
+    left: list[Row] = []
+    while True:
+        while len(left) < size:
+            left += generator.sample(rows, len(rows))
+        yield left[:size]
+        left = left[size:]
+
+
+def store(settings: Settings, name: str, nlp: Language, seconds: float, adaptation: float) -> None:
+    scores, counts = score(nlp, settings.set)
+    row = {
+        "trial": name,
+        "set": settings.set,
+        "seed": settings.seed,
+        "split": "dev",
+        "config": "arms",
+        **scores,
+        "cpu_seconds": round(seconds),
+        "adaptation_cpu_seconds": round(adaptation),
+        "machine": describe_machine(),
+        "settings": {k: v for k, v in asdict(settings).items() if k not in ("name", "set", "seed")},
+        "counts": pack(counts),
+    }
+    _store(row, RESULTS)
+    log(
+        f"{name} {settings.set} s{settings.seed}: "
+        + " ".join(f"{key} {100 * row[key]:.2f}" for key in ("p", "f", "em", "em_unseen", "ece"))
+    )
+
+
+def score(nlp: Language, dataset: str) -> tuple[dict[str, Any], np.ndarray]:
+    """Score a pipeline on a dev set, as `benchmarks.accuracy.score` does."""
+    examples = list(make_corpus(DATA / dataset / SPLITS["dev"])(nlp))
+    docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
+    train = DATA / dataset / SPLITS["train"]
+    scorer = EntityScorer(train=str(train), limit=LIMIT, seed=SAMPLE_SEED)
+    counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint8)
+    for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):
+        example.predicted = doc
+        counts[i] = sentence_counts(scorer([example]))
+    gold, predicted, exact, gold_unseen, exact_unseen = counts.sum(axis=0, dtype=int).tolist()
+    return {
+        "p": exact / max(predicted, 1),
+        "em": exact / max(gold, 1),
+        "f": 2 * exact / max(gold + predicted, 1),
+        "em_unseen": exact_unseen / max(gold_unseen, 1),
+        "ece": scorer(examples)["mslm_ece"],
+    }, counts
+
+
+def log(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(sys.argv[1])
