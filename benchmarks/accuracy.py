@@ -25,6 +25,7 @@ import numpy as np
 import spacy
 import srsly
 import typer
+from spacy.language import Language
 from wasabi import msg
 
 from spacy_mslm.corpus.formats.iob import read_iob
@@ -224,7 +225,9 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     adaptation = 0
     if adapted is not None:
         adaptation = srsly.read_json(ROOT / adapted / RECORD)["cpu_seconds"]
-    scores, counts = score(folder / "model-last", data / SPLITS[spec.split], train, trial)
+    limit, seed = (trial.overrides.get(f"vars.{name}", 0) for name in ("limit", "sample_seed"))
+    nlp = spacy.load(folder / "model-last")
+    scores, counts = score(nlp, data / SPLITS[spec.split], train, limit, seed)
     for model in ("model-best", "model-last"):
         shutil.rmtree(folder / model)
     return {
@@ -276,13 +279,20 @@ def drop_mentions(source: Path, target: Path, share: float) -> Path:
 
 
 def score(
-    model: Path, data: Path, train: Path, trial: Trial
+    nlp: Language, data: Path, train: Path, limit: int, seed: int
 ) -> tuple[dict[str, float | None], np.ndarray]:
-    """Return the scores on clean text, and (sentences, COUNTS) the counts of each sentence."""
-    nlp = spacy.load(model)
+    """Score a pipeline on clean text.
+
+    Args:
+        nlp: The pipeline.
+        data: The annotated text.
+        train, limit, seed: The training set, which tells seen from unseen mentions.
+
+    Returns:
+        The scores, and (sentences, COUNTS) the counts of each sentence.
+    """
     examples = list(make_corpus(data)(nlp))
     docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
-    limit, seed = (trial.overrides.get(f"vars.{name}", 0) for name in ("limit", "sample_seed"))
     scorer = EntityScorer(train=str(train), limit=limit, seed=seed)
     counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint8)
     for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):

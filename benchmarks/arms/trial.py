@@ -16,13 +16,11 @@ import numpy as np
 import torch
 from spacy.language import Language
 
-from spacy_mslm.corpus.readers import make_corpus
 from spacy_mslm.masking.weights import MaskSpecificWeights
 from spacy_mslm.pipeline.component import MSLM
-from spacy_mslm.scoring.scorer import EntityScorer
 from spacy_mslm.types import ELM, MaskableWindow, Row
 
-from ..accuracy import COUNTS, ROOT, _done, _store, pack, sentence_counts
+from ..accuracy import ROOT, _done, _store, pack, score
 from ..machine import describe_machine
 from ..reference import SPLITS
 from .data import (
@@ -245,8 +243,9 @@ def batches_of(rows: list[Row], size: int, seed: int) -> Iterator[list[Row]]:
 
 
 def store(settings: Settings, name: str, nlp: Language, seconds: float, adaptation: float) -> None:
-    scores, counts = score(nlp, settings.set)
-    row = {
+    data = DATA / settings.set
+    scores, counts = score(nlp, data / SPLITS["dev"], data / SPLITS["train"], LIMIT, SAMPLE_SEED)
+    row: dict[str, Any] = {
         "trial": name,
         "set": settings.set,
         "seed": settings.seed,
@@ -264,26 +263,6 @@ def store(settings: Settings, name: str, nlp: Language, seconds: float, adaptati
         f"{name} {settings.set} s{settings.seed}: "
         + " ".join(f"{key} {100 * row[key]:.2f}" for key in ("p", "f", "em", "em_unseen", "ece"))
     )
-
-
-def score(nlp: Language, dataset: str) -> tuple[dict[str, Any], np.ndarray]:
-    """Score a pipeline on a dev set, as `benchmarks.accuracy.score` does."""
-    examples = list(make_corpus(DATA / dataset / SPLITS["dev"])(nlp))
-    docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
-    train = DATA / dataset / SPLITS["train"]
-    scorer = EntityScorer(train=str(train), limit=LIMIT, seed=SAMPLE_SEED)
-    counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint8)
-    for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):
-        example.predicted = doc
-        counts[i] = sentence_counts(scorer([example]))
-    gold, predicted, exact, gold_unseen, exact_unseen = counts.sum(axis=0, dtype=int).tolist()
-    return {
-        "p": exact / max(predicted, 1),
-        "em": exact / max(gold, 1),
-        "f": 2 * exact / max(gold + predicted, 1),
-        "em_unseen": exact_unseen / max(gold_unseen, 1),
-        "ece": scorer(examples)["mslm_ece"],
-    }, counts
 
 
 def log(text: str) -> None:
