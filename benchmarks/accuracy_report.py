@@ -6,24 +6,13 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean, stdev
-from typing import NamedTuple
 
 import numpy as np
 from wasabi import msg
 
-RESAMPLES = 2000
+from spacy_mslm.scoring.bootstrap import Difference, paired_bootstrap
+
 N_COUNTS = 5  # of accuracy.COUNTS: gold, predicted, exact, gold and exact of unseen mentions
-
-
-class Difference(NamedTuple):
-    """The difference of a mean score to the baseline in points, with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
 def accuracy_report(results: Iterable[Path], baseline: str) -> None:
@@ -112,29 +101,11 @@ def unpack(text: str) -> np.ndarray:
 def compare(pairs: list[np.ndarray]) -> tuple[Difference, Difference, Difference]:
     """Return the differences in F1, EM and EM on unseen mentions, as means over the sets.
 
-    Seeds and sentences of each set are drawn with replacement, the same for both sides (a paired
-    bootstrap). The score of a draw is the mean over its seeds.
-
     Args:
         pairs: (2, seeds, sentences, counts) of each set.
     """
-    observed = np.mean([_differences(pair.sum(axis=2).astype(float)) for pair in pairs], axis=0)
-    generator = np.random.default_rng(0)
-    drawn = np.mean([_resample(pair, generator) for pair in pairs], axis=0)
-    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    f, em, unseen = (Difference(*values) for values in zip(observed, low, high, strict=True))
+    f, em, unseen = paired_bootstrap(pairs, _differences)
     return f, em, unseen
-
-
-def _resample(pair: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return (RESAMPLES, 3) differences of resampled sets."""
-    _, seeds, sentences, _ = pair.shape
-    values = np.zeros((RESAMPLES, 3))
-    for i in range(RESAMPLES):
-        chosen = generator.integers(seeds, size=seeds)
-        weights = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
-        values[i] = _differences(np.einsum("bstc,t->bsc", pair[:, chosen], weights.astype(float)))
-    return values
 
 
 def _differences(totals: np.ndarray) -> np.ndarray:

@@ -81,6 +81,8 @@ def make_entity_scorer(
     - `mslm_counts`: the number of gold and predicted mentions, of exact and boundary matches, of
       gold mentions behind each EM, of documents, and of documents that were skipped because the
       reference has no annotation.
+    - `mslm_documents`: the number of gold, predicted and exactly matched mentions of each document
+      with annotation. `spacy mslm report` computes intervals from them.
 
     Args:
         spans_key: Score `doc.spans[spans_key]`, or `doc.ents` if None.
@@ -149,6 +151,7 @@ class EntityScorer:
                 "docs": docs,
                 "docs_without_annotation": docs - len(judged),
             },
+            "mslm_documents": [_exact_counts(mentions) for mentions in judged],
         }
 
     @cached_property
@@ -274,6 +277,12 @@ def _count_exact(judged: Iterable[Judged]) -> dict[str, PRFScore]:
         for mention in missed:
             per_type[mention.label].fn += 1
     return per_type
+
+
+def _exact_counts(mentions: Judged) -> list[int]:
+    """Return the number of gold, predicted and exactly matched mentions of a document."""
+    exact = len(mentions.gold.intersection(mentions.predicted))
+    return [len(mentions.gold), len(mentions.predicted), exact]
 
 
 def _boundary(judged: Iterable[Judged]) -> PRFScore:

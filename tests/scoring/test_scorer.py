@@ -66,6 +66,7 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "docs": 3,
         "docs_without_annotation": 0,
     }
+    assert scores["mslm_documents"] == [[4, 3, 1], [1, 2, 1], [0, 0, 0]]
     expected = {
         f"{attr}_p": 2 / 5,
         f"{attr}_r": 2 / 5,
@@ -102,7 +103,8 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "mslm_ece",
         "mslm_ece_uncalibrated",
     }
-    assert set(scores) == {*expected, *absent, f"{attr}_per_type", "mslm_counts"}
+    others = {f"{attr}_per_type", "mslm_counts", "mslm_documents"}
+    assert set(scores) == {*expected, *absent, *others}
 
 
 def test_examples_are_read_once() -> None:
@@ -116,7 +118,7 @@ def test_plain_json() -> None:
             scores = score(examples)
             assert json.loads(json.dumps(scores)) == scores
     for value in score_ents(HAND_WORKED).values():
-        assert type(value) in (float, dict, type(None))
+        assert type(value) in (float, dict, list, type(None))
     assert {type(value) for value in score_ents(HAND_WORKED)["mslm_counts"].values()} == {int}
 
 
@@ -125,6 +127,7 @@ def test_nothing_to_score_is_none(examples: list[Example]) -> None:
     for score in (score_ents, score_spans):
         scores = score(examples)
         counts = scores.pop("mslm_counts")
+        assert not any(map(sum, scores.pop("mslm_documents")))
         assert set(scores.values()) == {None}
         assert counts["docs"] == len(examples) and counts["gold"] == 0
 

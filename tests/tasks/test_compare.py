@@ -1,6 +1,7 @@
 """Scores of several models -> tables, pictures and a page."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,26 @@ def test_tables_compare_what_can_be_compared(metrics: Path) -> None:
     # Another protocol is another table, with nothing to compare with.
     assert masked.title == "bc5cdr, masked text"
     assert masked.rows == [["paper", "50.0"]]
+
+
+def test_differences_have_intervals_over_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    gold = [[1, 1, int(i < 20)] for i in range(40)]  # the baseline finds a half of the mentions
+    better = [[1, 1, int(i < 36)] for i in range(40)]
+    close = [[1, 1, int(i != 0 and i < 22)] for i in range(40)]
+    write_scores(folder / "vanilla.json", 0.5, mslm_documents=gold)
+    write_scores(folder / "better.json", 0.9, mslm_documents=better)
+    write_scores(folder / "close.json", 0.525, mslm_documents=close)
+    write_scores(folder / "other.json", 0.6, mslm_documents=gold[:39])  # of another test set
+    table = make_tables(read_results(tmp_path, "vanilla"), "vanilla")[0]
+    cells = {row[0]: row[-1] for row in table.rows}
+    assert cells["vanilla"] == ""
+    # 16 of 40 documents differ, each by 2.5 points: 40 ± 1.96 * 2.5 * sqrt(40 * 0.4 * 0.6) = ± 15.2
+    mean, low, high = (float(x) for x in re.findall(r"[+-][0-9.]+", cells["better"]))
+    assert mean == 40 and low == pytest.approx(24.8, abs=3) and high == pytest.approx(55.2, abs=3)
+    assert "chance" not in cells["better"]
+    assert cells["close"].startswith("+2.5 [") and cells["close"].endswith("], may be chance")
+    assert cells["other"] == "+10.0"
 
 
 def test_span_groups_have_keys_of_their_own(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import numpy as np
+
+from ...scoring.bootstrap import f1_difference, paired_bootstrap
 from ...util import markdown
 
 # Column, key of the score, and whether it is a share, which is shown in percent.
@@ -32,6 +35,9 @@ LEGEND = (
     "masked mentions.",
     "Clean text is the text as it is. Under the masked protocol gold mentions are replaced by "
     "[MASK] before tagging. Scores of the two protocols cannot be compared.",
+    "Differences of F1 are in points, with the 95 % interval of a paired bootstrap over documents. "
+    "Where it contains 0, the difference may be chance. It does not cover other seeds: train each "
+    "model several times before you call one better.",
 )
 
 
@@ -114,18 +120,28 @@ def make_tables(results: Sequence[Result], baseline: str) -> list[Table]:
 
 def _scores_table(title: str, results: Sequence[Result], baseline: str) -> Table:
     used = [c for c in COLUMNS if any(r.value(c[1]) is not None for r in results)]
-    reference = next((r.value("{attr}_f") for r in results if r.model == baseline), None)
     header = ["model", *(name for name, _, _ in used)]
     rows = [[r.model, *(show(r.value(key), share) for _, key, share in used)] for r in results]
+    reference = next((r for r in results if r.model == baseline), None)
     if reference is not None and len(results) > 1:
         header.append(f"F1 to {baseline}")
         for row, result in zip(rows, results, strict=True):
-            f = result.value("{attr}_f")
-            if f is None or result.model == baseline:
-                row.append("")
-            else:
-                row.append(f"{100 * (f - reference):+.1f}")
+            row.append("" if result is reference else _difference(reference, result))
     return Table(title, header, rows)
+
+
+def _difference(reference: Result, result: Result) -> str:
+    """Return the difference of F1, with its interval if both have counts of the same documents."""
+    old, new = (r.value("{attr}_f") for r in (reference, result))
+    if old is None or new is None:
+        return ""
+    counts = [np.array(r.scores.get("mslm_documents") or ()) for r in (reference, result)]
+    if not counts[0].size or counts[0].shape != counts[1].shape:
+        return f"{100 * (new - old):+.1f}"
+    if (counts[0][:, 0] != counts[1][:, 0]).any():
+        return f"{100 * (new - old):+.1f}"
+    (found,) = paired_bootstrap([np.array(counts)[:, None]], f1_difference)
+    return f"{found}{', may be chance' if found.may_be_chance else ''}"
 
 
 def _types_table(title: str, results: Sequence[Result], types: Sequence[str]) -> Table:
