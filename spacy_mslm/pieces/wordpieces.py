@@ -22,6 +22,8 @@ from ..types import Pieces, no_ints
 TOKEN_ATTRIBUTES = [ORTH, SPACY, IS_SPACE]
 # The maximum number of cached words, once with a space before them and once without: about 30 MB.
 WORDS_KNOWN = 100_000
+# How the ids of a word's pieces are cached: as bytes, which take a quarter of the memory of a list.
+_CACHED = np.dtype(np.int32)
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Wordpieces:
     max_length: int
     first_space: bool
 
-    _known: tuple[dict[int, list[int]], dict[int, list[int]]] = field(
+    _known: tuple[dict[int, bytes], dict[int, bytes]] = field(
         init=False, repr=False, compare=False, default_factory=lambda: ({}, {})
     )
 
@@ -108,19 +110,21 @@ class Wordpieces:
         # before them. For WordPiece this makes no difference.
         spaced = np.concatenate([[0], followed[:-1] | is_space[:-1]]).astype(bool)
         spaced[offsets[:-1][offsets[:-1] < len(spaced)]] = self.first_space
-        pool: list[int] = []  # the pieces of all distinct words
+        pool: list[bytes] = []  # the pieces of all distinct words
+        n_pool = 0
         counts, sources = no_ints(len(orths)), no_ints(len(orths))
         for space in (False, True):
             at = np.flatnonzero((spaced == space) & (is_space == 0))
             words, firsts, which = np.unique(orths[at], return_index=True, return_inverse=True)
             split = self._split(words.tolist(), at[firsts], space, docs, offsets)
-            sizes = np.array([len(ids) for ids in split], dtype=np.int64)
+            sizes = np.array([len(ids) for ids in split], dtype=np.int64) // _CACHED.itemsize
             counts[at] = sizes[which]
-            sources[at] = (len(pool) + np.cumsum(sizes) - sizes)[which]
-            pool.extend(itertools.chain.from_iterable(split))
+            sources[at] = (n_pool + np.cumsum(sizes) - sizes)[which]
+            n_pool += int(sizes.sum())
+            pool += split
         starts = np.concatenate([[0], np.cumsum(counts)])
         places = np.repeat(sources - starts[:-1], counts) + np.arange(starts[-1])
-        ids = np.array(pool, dtype=np.int64)[places]
+        ids = np.frombuffer(b"".join(pool), dtype=_CACHED).astype(np.int64)[places]
         token_of = np.repeat(np.arange(len(orths)), counts)
         return [
             Pieces(
@@ -139,8 +143,8 @@ class Wordpieces:
         space: bool,
         docs: SequenceOf[Doc],
         offsets: np.ndarray,
-    ) -> list[list[int]]:
-        """Return the pieces of distinct words, with or without a space before them.
+    ) -> list[bytes]:
+        """Return the pieces of distinct words, as the bytes of 32-bit integers.
 
         Args:
             words: (words,) The hashes of the words.
@@ -161,9 +165,10 @@ class Wordpieces:
                 is_pretokenized=True,
                 add_special_tokens=False,
             )
-            bounds = np.searchsorted(encoding.word_ids, np.arange(len(new) + 1)).tolist()
-            for i, (start, end) in zip(new, itertools.pairwise(bounds), strict=True):
-                found[words[i]] = encoding.ids[start:end]
+            bounds = np.searchsorted(encoding.word_ids, np.arange(len(new) + 1)) * _CACHED.itemsize
+            ids = np.array(encoding.ids, dtype=_CACHED).tobytes()
+            for i, (start, end) in zip(new, itertools.pairwise(bounds.tolist()), strict=True):
+                found[words[i]] = ids[start:end]
             if len(known) + len(new) > WORDS_KNOWN:
                 known.clear()
             known.update((words[i], found[words[i]]) for i in new[:WORDS_KNOWN])
