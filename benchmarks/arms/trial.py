@@ -8,16 +8,18 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import spacy
 import torch
 from spacy.language import Language
 
 from spacy_mslm.masking.weights import MaskSpecificWeights
 from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.types import ELM, MaskableWindow, Row
 
 from ..accuracy import ROOT, _done, _store, pack, score
@@ -36,6 +38,7 @@ from .data import (
     text_row,
 )
 from .masks import EvenMasking
+from .refill import Refill
 from .training import Item, hard_item, make_optimizer, update
 
 RESULTS = ROOT / "benchmarks/results/accuracy/arms.jsonl"
@@ -47,7 +50,7 @@ class Settings:
     name: str
     set: str
     seed: int = 0
-    kind: str = "adapt"  # or vanilla
+    kind: str = "adapt"  # or vanilla, refill
     # Adaptation.
     teachers: list[str] = field(default_factory=list)  # [] is the vanilla of the same seed
     steps: int = 300
@@ -71,6 +74,8 @@ class Settings:
     ft: int = 312
     ft_lr: float = 1e-4
     ft_head: float = 5e-4
+    refill: str = ""  # arm B: how new sentences are made, see `refill`
+    refilled: int = 2000  # number of new sentences
     student: str = ""  # start fine-tuning from the student of this trial
     bf16: bool = True
 
@@ -84,7 +89,7 @@ def main(text: str) -> None:
     RUN.mkdir(parents=True, exist_ok=True)
     if settings.key in _done(RESULTS):
         return
-    kinds = {"vanilla": run_vanilla, "adapt": run_adapt}
+    kinds = {"vanilla": run_vanilla, "adapt": run_adapt, "refill": run_refill}
     kinds[settings.kind](settings)
 
 
@@ -123,6 +128,25 @@ def run_adapt(settings: Settings) -> None:
         torch.manual_seed(settings.seed)
         finetune(settings, pipe, rows)
         store(settings, settings.name, nlp, time.process_time() - start, seconds)
+
+
+def run_refill(settings: Settings) -> None:
+    """Train on labelled and refilled sentences, half and half."""
+    start = time.process_time()
+    nlp, pipe, examples = make_pipe(settings.set, settings.seed)
+    rows = gold_rows(pipe, examples)
+    teachers = settings.teachers or [f"s{settings.seed}"]
+    text = labelled_text(settings.set, teachers, 2400, 0, nlp, pipe, 0.9, settings.max_pieces)
+    teacher = find_mslm(spacy.load(teacher_folder(settings.set, teachers[0])), "teacher")[1]
+    refill = Refill(pipe, teacher, examples, text)
+    log(f"{len(refill.own)} names of the labelled set, {len(refill.found)} of the text")
+    new, agreed = refill(settings.refill, settings.refilled, settings.seed)
+    log(f"{len(new)} new sentences, the teacher agrees with {agreed:.2f}")
+    seconds = time.process_time() - start
+    start = time.process_time()
+    torch.manual_seed(settings.seed)
+    finetune(settings, pipe, rows, new)
+    store(settings, settings.name, nlp, time.process_time() - start, seconds)
 
 
 def adapt(settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row]) -> dict[str, Any]:
@@ -219,12 +243,15 @@ def masked_gold(row: Row, masking: EvenMasking, generator: np.random.Generator) 
     return replace(row, kinds=masking(sequence, generator))
 
 
-def finetune(settings: Settings, pipe: MSLM, rows: list[Row]) -> None:
+def finetune(settings: Settings, pipe: MSLM, rows: list[Row], more: Sequence[Row] = ()) -> None:
+    """Train on labelled rows; with `more` rows, half of each batch are those."""
     optimizer = make_optimizer(settings.ft, settings.ft_lr, settings.ft_head)
-    batches = batches_of(rows, 16, settings.seed)
+    batches = batches_of(rows, 8 if more else 16, settings.seed)
+    others = batches_of(list(more), 8, settings.seed + 500)
     total = 0.0
     for step in range(settings.ft):
-        items = [hard_item(row) for row in next(batches)]
+        batch = [*next(batches), *(next(others) if more else ())]
+        items = [hard_item(row) for row in batch]
         total += update(pipe, items, optimizer, bf16=settings.bf16)["ed"]
         if step % 50 == 49:
             log(f"fine-tune {step + 1}: {total / 50:.4f}")
