@@ -158,7 +158,7 @@ def adapt(
     needs_teacher = adaptation.corpus.needs_labels
     settings = stage_settings(nlp, name, with_teacher=needs_teacher)
     if needs_teacher:
-        settings["labelled_set"] = _digest(get_examples())
+        settings["labelled_set"] = labelled_set_digest(get_examples())
     stage = StageFolder(folder, RECORD, settings, REMEDY)
     found = stage.read()
     if found is not None:
@@ -192,17 +192,19 @@ def adapt(
         own = labels if adaptation.corpus.all_need_labels else student.gold_labels(examples)
         student.start(examples, own)
         _train(student, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
-    with replaced_folder(folder) as temporary:
-        network = student.shim.network
+    seconds = round(time.process_time() - start)
+    save_student(stage, student, {"sentences": len(examples), "cpu_seconds": seconds})
+    return folder
+
+
+def save_student(stage: StageFolder, student: "MSLM", results: dict[str, Any]) -> None:
+    """Write the folder of the stage: the encoder, the entity heads, and the record with results."""
+    network = student.shim.network
+    with replaced_folder(stage.path) as temporary:
         save_checkpoint(network.lm, student.model.attrs["encoder"], temporary)
         save_file(network.entity_heads.state_dict(), temporary / HEADS)
-        results = {
-            "labels": list(student.labels),
-            "sentences": len(examples),
-            "cpu_seconds": round(time.process_time() - start),
-        }
-        stage.write({**stage.settings, **results}, temporary)
-    return folder
+        record = {**stage.settings, "labels": list(student.labels), **results}
+        stage.write(record, temporary)
 
 
 def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, Any]:
@@ -280,7 +282,7 @@ def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:
         yield doc
 
 
-def _digest(examples: Iterable[Example]) -> str:
+def labelled_set_digest(examples: Iterable[Example]) -> str:
     """Return a digest of the texts and entities of a labelled set."""
     digest = hashlib.blake2b(digest_size=16)
     for example in examples:
