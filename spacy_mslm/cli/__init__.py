@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     pmi,
     pretrain,
     report,
+    shrink,
     weak,
 )
 from .common import mslm_cli

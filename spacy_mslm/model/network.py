@@ -100,23 +100,32 @@ class MSLMNetwork(nn.Module):
         """Run a training pass. Each head reads only the positions in the batch."""
         at = {
             name: torch.from_numpy(getattr(batch, name)).to(self.device)
-            for name in ("mask_at", "tag_at", "span_at", "span_of")
+            for name in ("tag_at", "span_at", "span_of")
         }
-        mlm = None
-        if len(batch.mask_at) and self._mlm_head is None:
-            read = [self._encode_and_project(*block) for block in batch.blocks]
-            vectors, logits = (torch.cat(parts) for parts in zip(*read, strict=True))
-            mlm = logits[at["mask_at"]]
-        else:
-            vectors = torch.cat([self.encode(*block) for block in batch.blocks])
-            if self._mlm_head is not None and len(batch.mask_at):
-                mlm = project_apart(partial(self._mlm_head, self.lm), vectors[at["mask_at"]])
+        vectors, mlm = self.fill(batch)
         ed = self.detect(vectors[at["tag_at"]]) if len(batch.tag_at) else None
         el = None
         if len(batch.types):
             pooled = mean_pool(vectors[at["span_at"]], at["span_of"], len(batch.types))
             el = self.classify(pooled)
         return HeadOutputs(mlm, ed, el)
+
+    def fill(self, batch: PaddedBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Run the encoder and its masked-LM head.
+
+        Returns:
+            The vectors of all padded pieces, (pieces, hidden), and the logits of the masked ones,
+            (masked, vocabulary), or None if there are none.
+        """
+        if not len(batch.mask_at):
+            return torch.cat([self.encode(*block) for block in batch.blocks]), None
+        at = torch.from_numpy(batch.mask_at).to(self.device)
+        if self._mlm_head is None:
+            read = [self._encode_and_project(*block) for block in batch.blocks]
+            vectors, logits = (torch.cat(parts) for parts in zip(*read, strict=True))
+            return vectors, logits[at]
+        vectors = torch.cat([self.encode(*block) for block in batch.blocks])
+        return vectors, project_apart(partial(self._mlm_head, self.lm), vectors[at])
 
     def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
         """Return the vectors of padded rows (eq. 1).

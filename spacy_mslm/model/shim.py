@@ -138,6 +138,13 @@ class MSLMShim(Shim):
 
         return outputs, backprop
 
+    def add_gradient(self, loss: Callable[[MSLMNetwork], torch.Tensor]) -> None:
+        """Add the gradient of a loss to those of the network, without dropout."""
+        with self._training, self._autocast():
+            value = loss(self.network)
+        self._scaler.scale([value])[0].backward()
+        make_dense(self.network.parameters())
+
     @contextlib.contextmanager
     def _in_training(self) -> Iterator[None]:
         with self._training:

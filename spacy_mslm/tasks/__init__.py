@@ -7,6 +7,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     convert               convert annotated files to .spacy files       convert
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     pretrain              train an encoder on plain text                pretrain
+    shrink                make an encoder smaller                       shrink
     evaluate              score a pipeline on annotated text            evaluate
     calibrate             calibrate the confidences of a pipeline       calibrate
     optimize              make a pipeline faster on CPU                 optimize
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .optimization import Measured, Optimized, optimize
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
+    from .shrinking import Shrunk, shrink
     from .weak import LabelledCorpus, label, score_labels
 
 _MODULES = {
@@ -54,6 +56,7 @@ _MODULES = {
     ".optimization": ("Measured", "Optimized", "optimize"),
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
+    ".shrinking": ("Shrunk", "shrink"),
     ".weak": ("LabelledCorpus", "label", "score_labels"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

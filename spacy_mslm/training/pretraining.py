@@ -8,7 +8,7 @@ kind of machine.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -40,6 +40,7 @@ from ..types import BLM, ELM, Pieces, Row, no_ints
 from ..util.files import replaced_folder
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
+from .distillation import DistillationTerms, Teacher, distil
 from .losses import Terms
 from .step import learn
 
@@ -69,6 +70,10 @@ class Pretraining:
         encoder: A checkpoint to continue from, or None for a new encoder.
         size: The size of a new encoder.
         vocab_size: The number of pieces in the vocabulary of a new encoder.
+        teacher: A larger encoder whose predictions and vectors are learnt beside the masked LM, or
+            None.
+        kl_weight: With a teacher, the weight of the divergence from its predictions.
+        hidden_weight: With a teacher, the weight of the squared difference from its vectors.
         lowercase: Whether a new encoder converts text to lower case.
         lang: The language whose tokenizer splits words.
         length: The number of pieces in a block of text.
@@ -88,6 +93,9 @@ class Pretraining:
     encoder: str | None = None
     size: Size = "mini"
     vocab_size: int = 8000
+    teacher: str | None = None
+    kl_weight: float = 1.0
+    hidden_weight: float = 30.0
     lowercase: bool = True
     lang: str = "en"
     length: int = 128
@@ -103,6 +111,13 @@ class Pretraining:
                 "There is no text for pretraining. Give a file, or a JSON list of files, with "
                 "--paths.text."
             )
+        if self.teacher is not None and self.encoder is None:
+            raise ValueError(
+                "A teacher (--paths.teacher) needs an encoder with pieces of its vocabulary. Make "
+                "one with `spacy mslm shrink`, and give it with --vars.encoder."
+            )
+        if self.kl_weight < 0 or self.hidden_weight < 0:
+            raise ValueError("pretraining.kl_weight and hidden_weight cannot be negative.")
 
     @cached_property
     def files(self) -> TextFiles:
@@ -186,9 +201,10 @@ def _train(
         optimizer.load_moments(shim.id, named, load_file(stage.path / STATE))
     for _ in range(step):
         optimizer.step_schedules()
+    learn_rows = _learner(pretraining, model, weights)
     order = _Order(n_train, pretraining.seed)
     bar = progress_bar(total=pretraining.steps, initial=step, desc="Pretraining")
-    losses: list[float] = []
+    losses: list[dict[str, float]] = []
     start = time.perf_counter()
     pieces = 0
     with bar:
@@ -198,10 +214,7 @@ def _train(
             chosen = range(step * pretraining.batch_size, (step + 1) * pretraining.batch_size)
             rows = [_masked_row(packed[order[i]], pretraining.masking, generator) for i in chosen]
             try:
-                terms = learn(
-                    *(model, shim.wordpieces, rows, pretraining.batch_pieces, weights),
-                    Terms(1.0, 0.0, 0.0),
-                )
+                terms = learn_rows(rows)
                 shim.finish_update(optimizer)
             except ValueError as err:
                 raise ValueError(
@@ -210,16 +223,16 @@ def _train(
                 ) from err
             optimizer.step_schedules()
             step += 1
-            losses.append(terms.mlm)
+            losses.append(terms)
             pieces += sum(map(len, rows))
             speed = pieces / (time.perf_counter() - start)
-            bar.set_postfix(loss=f"{terms.mlm:.3f}", pieces=f"{speed:,.0f}/s", refresh=False)
+            bar.set_postfix(loss=f"{terms['loss']:.3f}", pieces=f"{speed:,.0f}/s", refresh=False)
             bar.update()
             if step % pretraining.checkpoint_every == 0 or step == pretraining.steps:
                 held_out = [packed[i] for i in range(n_train, len(packed))]
                 row = {
                     "step": step,
-                    "loss": round(float(np.mean(losses)), 4),
+                    **{k: round(float(np.mean([x[k] for x in losses])), 4) for k in losses[0]},
                     **_perplexity(pretraining, shim, held_out),
                     "pieces_per_second": round(speed),
                 }
@@ -227,6 +240,28 @@ def _train(
                 record["history"].append(row)
                 record["step"] = step
                 _save(pretraining, model, stage, record)
+
+
+def _learner(
+    pretraining: Pretraining, model: MSLMModel, weights: MaskWeights
+) -> Callable[[Sequence[Row]], dict[str, float]]:
+    """Return a function that learns from rows and returns the losses by name."""
+    shim, budget = shim_of(model), pretraining.batch_pieces
+    if pretraining.teacher is None:
+
+        def learn_rows(rows: Sequence[Row]) -> dict[str, float]:
+            terms = learn(model, shim.wordpieces, rows, budget, weights, Terms(1.0, 0.0, 0.0))
+            return {"loss": terms.mlm}
+
+        return learn_rows
+    teacher = Teacher(pretraining.teacher, shim.wordpieces, shim.network.device)
+    loss_weights = DistillationTerms(1.0, pretraining.kl_weight, pretraining.hidden_weight)
+
+    def distil_rows(rows: Sequence[Row]) -> dict[str, float]:
+        terms = distil(shim, teacher, rows, budget, weights, loss_weights)
+        return {"loss": terms.mlm, "kl": terms.kl, "hidden": terms.hidden}
+
+    return distil_rows
 
 
 def _save(
