@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     pretrain,
     report,
     shrink,
+    train,
     weak,
 )
 from .common import mslm_cli

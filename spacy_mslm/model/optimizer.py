@@ -82,15 +82,27 @@ class AdamW(Optimizer):
             for kind, tensor in state.get(parameter, {}).items()
         }
 
-    def load_moments(self, key: int, named: Named, moments: Mapping[str, torch.Tensor]) -> None:
-        """Restore the state of another optimizer, for parameters that are all the encoder's."""
+    def load_moments(
+        self, key: int, encoder: Named, heads: Named, moments: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Restore the state of another optimizer.
+
+        Args:
+            key: The id of the network.
+            encoder: The parameters of the encoder by name.
+            heads: The parameters of the entity heads by name.
+            moments: What `moments` returned. Parameters that it lacks were never updated.
+        """
         known: dict[str, dict[str, torch.Tensor]] = {}
         for name, tensor in moments.items():
-            parameter, _, kind = name.rpartition(":")
-            known.setdefault(parameter, {})[kind] = tensor
-        stepped = [(parameter, known[name]) for name, parameter in named if name in known]
-        adam = self._build([parameter for parameter, _ in stepped], [], None)
-        adam.state.update(stepped)
+            owner, _, kind = name.rpartition(":")
+            known.setdefault(owner, {})[kind] = tensor
+        old, new = (
+            [(p, known[name]) for name, p in of if name in known] for of in (encoder, heads)
+        )
+        adam = self._build([p for p, _ in old], [p for p, _ in new], None)
+        for parameter, state in (*old, *new):
+            adam.state[parameter] = {k: tensor.to(parameter.device) for k, tensor in state.items()}
         self._networks[key] = adam
 
     def __call__(self, key, weights, gradient, *, lr_scale=1.0):  # type: ignore[no-untyped-def]

@@ -25,7 +25,7 @@ from ..types import PaddedBatch
 from .fast.onnx_encoder import OnnxEncoder
 from .fast.sparse_embeddings import make_dense, use_sparse_gradient
 from .network import HeadOutputs, MSLMNetwork
-from .optimizer import AdamW
+from .optimizer import AdamW, Named
 from .weights import build_network, network_files
 
 
@@ -190,9 +190,13 @@ class MSLMShim(Shim):
         try:
             if not self._scaler.unscale(gradients):
                 if isinstance(optimizer, AdamW):
-                    encoder = [p for n, p in named if n.startswith("lm.")]
-                    heads = [p for n, p in named if not n.startswith("lm.")]
-                    optimizer.step_network(self.id, encoder, heads)
+                    optimizer.step_network(
+                        self.id,
+                        *(
+                            [p for _, p in of if p.grad is not None]
+                            for of in self.encoder_and_heads()
+                        ),
+                    )
                 else:
                     self._step_each(optimizer, named)
         finally:  # also if the gradient is not finite
@@ -209,6 +213,12 @@ class MSLMShim(Shim):
                 cast(FloatsXd, torch2xp(cast(torch.Tensor, parameter.grad))),
             )
             parameter.data = xp2torch(weights, device=parameter.device)
+
+    def encoder_and_heads(self) -> tuple[Named, Named]:
+        """Return the parameters of the encoder, and those of the entity heads, by name."""
+        named = list(self.network.named_parameters())
+        encoder = [(n, p) for n, p in named if n.startswith("lm.")]
+        return encoder, [(n, p) for n, p in named if not n.startswith("lm.")]
 
     def drop_gradients(self) -> None:
         """Delete all gradients."""

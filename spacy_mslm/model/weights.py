@@ -90,7 +90,7 @@ def read_tensors(data: Content) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def named_tensors(network: MSLMNetwork) -> dict[str, torch.Tensor]:
+def named_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return parameters and stored buffers by name. Tied weights occur once, by the first name."""
     parameters: dict[str, torch.Tensor] = dict(network.named_parameters())
     every = dict(network.named_parameters(remove_duplicate=False))

@@ -6,6 +6,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     fetch_set             download a public corpus                      fetch
     convert               convert annotated files to .spacy files       convert
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
+    train                 train a pipeline, with checkpoints            train
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
     evaluate              score a pipeline on annotated text            evaluate
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
+    from .training import Trained, train
     from .weak import LabelledCorpus, label, score_labels
 
 _MODULES = {
@@ -57,6 +59,7 @@ _MODULES = {
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
+    ".training": ("Trained", "train"),
     ".weak": ("LabelledCorpus", "label", "score_labels"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

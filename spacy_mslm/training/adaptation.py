@@ -12,6 +12,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,14 @@ from ..model.schedules import FloatOrSchedule
 from ..util.files import replaced_folder
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
+from .checkpoint import StageCheckpoint
 
 if TYPE_CHECKING:
     from ..pipeline.component import MSLM
 
 RECORD = "adaptation.json"
 HEADS = "heads.safetensors"
+TEACHER_TITLE, TITLE = "Teacher", "Adaptation"
 REMEDY = "Give another --paths.adapted, or delete the folder."
 SEED_OFFSET = 1_000_003
 
@@ -83,6 +86,8 @@ class Adaptation:
         mask_probability: The probability of masking in the `mixed` view, as in the pipe.
         seed: The seed of masks, dropout and order. It is not the seed of the run, so that runs with
             different seeds can share the encoder.
+        checkpoint_every: The number of updates between checkpoints, beside the output folder, from
+            which an interrupted stage continues.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Adaptation:
         view: View = "mixed",
         mask_probability: float = 0.15,
         seed: int = 0,
+        checkpoint_every: int = 200,
     ) -> None:
         if corpus and output is None:
             raise ValueError(
@@ -116,6 +122,7 @@ class Adaptation:
         self.batch_size = batch_size
         self.dropout = dropout
         self.seed = seed
+        self.checkpoint_every = checkpoint_every
         self.pipe_settings: dict[str, Any] = {
             "masking": masking,
             "mask_weights": mask_weights,
@@ -166,6 +173,17 @@ def adapt(
         known = settings["settings"] is not None
         stage.check(found if known else {})
         return folder
+    checkpoints = {
+        title: StageCheckpoint(
+            folder.with_name(f"{folder.name}.{title.lower()}-checkpoint"),
+            {**stage.settings, "stage": title},
+            steps,
+            adaptation.checkpoint_every,
+        )
+        for title, steps in ((TEACHER_TITLE, adaptation.teacher_steps), (TITLE, adaptation.steps))
+    }
+    if settings["settings"] is None:
+        checkpoints = {}  # they could be those of any settings
     start = time.process_time()
     with torch.random.fork_rng():  # the run continues the same whether or not the stage is run
         # A run with the same seed must not start with the initial heads of the stage.
@@ -173,7 +191,13 @@ def adapt(
         annotate = None
         if needs_teacher:
             teacher = make_pipe(**TEACHER, **teacher_settings)
-            annotate = _train_teacher(adaptation, teacher, list(get_examples()), labels)
+            labelled = list(get_examples())
+            teacher.start(labelled, labels)
+            _train(
+                *(teacher, labelled, adaptation, adaptation.teacher_steps),
+                *(adaptation.teacher_optimizer, TEACHER_TITLE, checkpoints.get(TEACHER_TITLE)),
+            )
+            annotate = partial(_entities, teacher)
             del teacher
         config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
         sentences = adaptation.corpus(spacy.blank(str(nlp.lang), config=config), annotate)
@@ -191,9 +215,14 @@ def adapt(
         # The labels of a teacher are those of the labelled set, even if it found none of a type.
         own = labels if adaptation.corpus.all_need_labels else student.gold_labels(examples)
         student.start(examples, own)
-        _train(student, examples, adaptation, adaptation.steps, adaptation.optimizer, "Adaptation")
+        _train(
+            *(student, examples, adaptation, adaptation.steps, adaptation.optimizer),
+            *(TITLE, checkpoints.get(TITLE)),
+        )
     seconds = round(time.process_time() - start)
     save_student(stage, student, {"sentences": len(examples), "cpu_seconds": seconds})
+    for checkpoint in checkpoints.values():
+        checkpoint.remove()
     return folder
 
 
@@ -224,8 +253,8 @@ def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, An
     model = {k: v for k, v in pipe.pop("model").items() if k not in OWN_OF_MODEL}
     if not stage:
         return {"model": model, "settings": None}
-    # The path of the folder does not change its content.
-    settings = {k: v for k, v in stage.items() if k != "output"}
+    # Neither the path of the folder nor when checkpoints are written changes its content.
+    settings = {k: v for k, v in stage.items() if k not in ("output", "checkpoint_every")}
     settings["tokenizer"] = config["nlp"]["tokenizer"]
     if with_teacher:
         # Values of None are left out: folders of earlier versions do not have these keys.
@@ -243,16 +272,6 @@ def keep_heads(network: MSLMNetwork, folder: Path, labels: Sequence[str]) -> Non
         network.entity_heads.load_state_dict(load_file(folder / HEADS))
 
 
-def _train_teacher(
-    adaptation: Adaptation, teacher: "MSLM", labelled: list[Example], labels: Sequence[str]
-) -> Callable[[Iterable[Doc]], Iterator[Doc]]:
-    """Train the teacher on the labelled set and return a function that annotates documents."""
-    teacher.start(labelled, labels)
-    steps, optimizer = adaptation.teacher_steps, adaptation.teacher_optimizer
-    _train(teacher, labelled, adaptation, steps, optimizer, "Teacher")
-    return lambda docs: _entities(teacher, docs)
-
-
 def _train(
     pipe: "MSLM",
     examples: list[Example],
@@ -260,17 +279,23 @@ def _train(
     steps: int,
     optimizer: Optimizer,
     title: str,
+    checkpoint: StageCheckpoint | None,
 ) -> None:
-    """Update a pipe, with a progress bar."""
+    """Update a pipe, with a progress bar, from its checkpoint on if there is one."""
+    done = checkpoint.restore(pipe.model, optimizer) if checkpoint else 0
+    pipe.cfg["step"] = done
+    size = adaptation.batch_size
     shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
-    stream = islice(cycle(shuffled), steps * adaptation.batch_size)
-    with progress_bar(total=steps, desc=title) as bar:
-        for batch in minibatch(stream, adaptation.batch_size):
+    stream = islice(cycle(shuffled), done * size, steps * size)
+    with progress_bar(total=steps, initial=done, desc=title) as bar:
+        for step, batch in enumerate(minibatch(stream, size), start=done + 1):
             losses = pipe.update(batch, drop=adaptation.dropout, sgd=optimizer)
             optimizer.step_schedules()
             terms = {k.removeprefix(f"{pipe.name}_"): f"{v:.2f}" for k, v in losses.items()}
             bar.set_postfix(terms, refresh=False)
             bar.update()
+            if checkpoint:
+                checkpoint.write(pipe.model, optimizer, step)
 
 
 def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:

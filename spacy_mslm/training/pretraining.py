@@ -197,8 +197,7 @@ def _train(
     weights = _count_masks(pretraining, packed, n_train)
     optimizer, step = pretraining.optimizer, record["step"]
     if step:
-        named = list(shim.network.named_parameters())
-        optimizer.load_moments(shim.id, named, load_file(stage.path / STATE))
+        optimizer.load_moments(shim.id, *shim.encoder_and_heads(), load_file(stage.path / STATE))
     for _ in range(step):
         optimizer.step_schedules()
     learn_rows = _learner(pretraining, model, weights)

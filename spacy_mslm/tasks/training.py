@@ -1,0 +1,108 @@
+"""Train a pipeline as a config says, and continue an interrupted training."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.cli._util import import_code
+from spacy.language import Language
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import DIR_MODEL_LAST
+from spacy.util import load_config
+from thinc.api import Config
+from wasabi import msg
+
+from ..errors import Errors
+from ..training.checkpoint import Checkpoint
+from ..training.loop import Progress, Training, training_settings
+
+CHECKPOINT = "checkpoint"
+OUR_LOGGER = "spacy_mslm.ConsoleLogger.v1"
+
+
+class Trained(NamedTuple):
+    """The folder of the last pipeline, the number of updates, and the best score and its step."""
+
+    path: Path
+    steps: int
+    best_score: float
+    best_step: int
+
+
+def train(
+    config_path: Path,
+    output_path: Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    resume: bool = False,
+    checkpoint_every: int = 500,
+    code_path: Path | None = None,
+    use_gpu: int = -1,
+) -> Trained:
+    """Train a pipeline. The log of the training is printed.
+
+    The weights are those of `spacy train`. OUTPUT/checkpoint is written while training runs, and an
+    interrupted training that continues from it ends with the same weights.
+
+    Args:
+        config_path: A config for `spacy train`.
+        output_path: Folder for `model-best`, `model-last` and `checkpoint`.
+        overrides: Settings by their dotted name, such as {"paths.train": "train.spacy"}.
+        resume: Continue the training in the output folder, if there is one. Otherwise, start.
+        checkpoint_every: The number of updates between checkpoints.
+        code_path: A Python file with registered functions, which is imported first.
+        use_gpu: The number of the GPU, or -1. It has to be chosen with `setup_gpu` before.
+
+    Raises:
+        ValueError: If the output folder has another training, or a setting is wrong.
+    """
+    if not config_path.is_file():
+        raise ValueError(Errors.M106.format(path=config_path))
+    if output_path.exists() and not output_path.is_dir():
+        raise ValueError(f"{output_path} is a file, but the output has to be a folder.")
+    import_code(code_path)
+    config = load_config(config_path, overrides=dict(overrides or {}), interpolate=False)
+    folder = output_path / CHECKPOINT
+    checkpoint = Checkpoint(
+        folder,
+        {**training_settings(config), "code": str(code_path)},
+        f"Give another --output, or delete {folder} to start over.",
+    )
+    saved = checkpoint.read() if resume else None
+    progress = Progress(**saved.progress) if saved else Progress()
+    if progress.finished and (output_path / DIR_MODEL_LAST).exists():
+        return _result(output_path, progress)
+    if not resume:
+        _check_not_interrupted(checkpoint)
+    elif saved is not None:
+        _forget_log(config)
+    if not progress.steps:
+        checkpoint.write({}, {})
+    msg.divider("Initializing pipeline")
+    nlp: Language = init_nlp(config, use_gpu=use_gpu)
+    msg.good("Initialized pipeline")
+    msg.divider("Training pipeline")
+    training = Training(nlp, output_path, checkpoint, checkpoint_every, use_gpu)
+    return _result(output_path, training.run(saved if progress.steps else None))
+
+
+def _check_not_interrupted(checkpoint: Checkpoint) -> None:
+    """Raise a ValueError if the folder has an unfinished training."""
+    progress = Progress(**(checkpoint.progress() or {}))
+    if progress.steps and not progress.finished:
+        raise ValueError(
+            f"{checkpoint.path} has a training that was interrupted after {progress.steps} "
+            "updates. Continue it with --resume, or delete the folder to start over."
+        )
+
+
+def _forget_log(config: Config) -> None:
+    """Delete the log file of the interrupted training: its rows are written again."""
+    settings = config.interpolate()["training"].get("logger", {})
+    if settings.get("@loggers") == OUR_LOGGER and settings.get("output_file"):
+        Path(settings["output_file"]).unlink(missing_ok=True)
+
+
+def _result(output: Path, progress: Progress) -> Trained:
+    score, step = max(progress.results, key=lambda result: (result[0], -result[1]))
+    return Trained(output / DIR_MODEL_LAST, progress.steps, score, step)
