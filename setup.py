@@ -9,7 +9,10 @@ HERE = Path(__file__).parent
 
 ENTRY_POINTS = {
     "spacy_factories": ["mslm = spacy_mslm.pipeline.factory:make_mslm"],
-    "spacy_architectures": ["spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1"],
+    "spacy_architectures": [
+        "spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1",
+        "spacy_mslm.MSLM.v2 = spacy_mslm.model.architecture:build_mslm_v2",
+    ],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",
         "spacy_mslm.Pretraining.v1 = spacy_mslm.training.pretraining:Pretraining",
@@ -37,6 +40,8 @@ ENTRY_POINTS = {
     "spacy_scorers": ["spacy_mslm.entity_scorer.v1 = spacy_mslm.scoring.scorer:make_entity_scorer"],
     "spacy_readers": [
         "spacy_mslm.Corpus.v1 = spacy_mslm.corpus.readers:make_corpus",
+        "spacy_mslm.PartialCorpus.v1 = spacy_mslm.corpus.mixed:PartialCorpus",
+        "spacy_mslm.MixedCorpus.v1 = spacy_mslm.corpus.mixed:MixedCorpus",
         "spacy_mslm.WeakCorpus.v1 = spacy_mslm.corpus.weak_corpus:WeakCorpus",
     ],
     "spacy_tokenizers": ["spacy_mslm.Tokenizer.v1 = spacy_mslm.text.tokenizer:make_tokenizer"],

@@ -76,9 +76,11 @@ class Unaligned(NamedTuple):
 class Gold:
     """Annotation of one document, aligned with the tokens of the predicted document."""
 
-    tags: np.ndarray  # (tokens,) B, I, O or MISSING
+    # (tokens,) B, I, O or MISSING; (tokens, types) if the types are tagged separately
+    tags: np.ndarray
     mentions: list[Mention]
     unaligned: list[Unaligned]
+    annotated: frozenset[str] | None = None  # the annotated types, None if all are
 
 
 class Window(NamedTuple):
@@ -110,7 +112,7 @@ class Row:
 
     ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
-    # (n,) positions that the detection head reads, and (n,) the gold tags there
+    # (n,) positions that the detection head reads, and (n,) or (n, types) the gold tags there
     tag_at: np.ndarray = field(default_factory=no_ints)
     tags: np.ndarray = field(default_factory=no_ints)
     # positions and type of each mention to classify
@@ -140,7 +142,7 @@ class PaddedBatch:
     mask_ids: np.ndarray  # (masked,) ids before masking
     mask_kinds: np.ndarray  # (masked,) BLM or ELM
     tag_at: np.ndarray  # (tagged,) positions that the detection head reads
-    tags: np.ndarray  # (tagged,) gold tags
+    tags: np.ndarray  # (tagged,) or (tagged, types) gold tags
     span_at: np.ndarray  # (span pieces,) positions that the classification head pools
     span_of: np.ndarray  # (span pieces,) index of the mention of each
     types: np.ndarray  # (mentions,) gold types
@@ -160,4 +162,4 @@ class Prediction:
     """The predictions of the model for one document."""
 
     entities: list[Entity]
-    bio: np.ndarray  # (tokens, 3) probabilities of B, I, O
+    bio: np.ndarray  # (tokens, 3) or (tokens, types, 3) probabilities of B, I, O

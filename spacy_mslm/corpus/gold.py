@@ -2,16 +2,21 @@
 
 Missing annotation is treated as in spaCy: no tag, no loss. A mention that the tokens cannot express
 is missing, too, and is listed as unaligned: no mention is dropped silently.
+
+A corpus may annotate only some entity types (`doc._.annotated_labels`). `typed_tags` has a column
+of tags for each type, in which all tags are missing if the type is not annotated.
 """
 
 import logging
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
+from ..util.extensions import annotated_labels
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -21,45 +26,71 @@ def gold_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
     return doc.ents if spans_key is None else doc.spans.get(spans_key, ())
 
 
-def align_gold(example: Example, spans_key: str | None) -> Gold:
+def align_gold(example: Example, spans_key: str | None, *, overlaps: bool = False) -> Gold:
     """Return the tags and mentions of an example.
 
     spans_key: Read mentions from `doc.spans[spans_key]`; None to read `doc.ents`.
+    overlaps: Keep mentions that overlap, if they are of different types.
     """
     reference = example.reference
+    annotated = annotated_labels(reference)
     if spans_key is not None:
-        return _align_spans(example, spans_key)
+        return _align_spans(example, spans_key, annotated, overlaps)
     tags = np.full(len(example.predicted), MISSING, dtype=np.int64)
     if not reference.has_annotation("ENT_IOB"):
-        return Gold(tags, [], [])
-    mentions, unaligned = _align(example, reference.ents)
+        return Gold(tags, [], [], annotated)
+    mentions, unaligned = _align(example, reference.ents, overlaps)
     outside = [iob == 2 for iob in example.get_aligned("ENT_IOB")]
     tags[np.array(outside, dtype=bool)] = O
     _tag(tags, mentions)
-    return Gold(tags, mentions, unaligned)
+    return Gold(tags, mentions, unaligned, annotated)
 
 
-def _align_spans(example: Example, key: str) -> Gold:
+def typed_tags(gold: Gold, labels: Sequence[str]) -> np.ndarray:
+    """Return (tokens, types) tags: a column of B, I, O for each type.
+
+    All tags of a type that is not annotated are MISSING, and so are tokens without annotation.
+
+    gold: The annotation, from `align_gold`.
+    labels: The entity types. Mentions of other types are left out.
+    """
+    tags = np.where(gold.tags == MISSING, MISSING, O)[:, None].repeat(len(labels), axis=1)
+    if gold.annotated is not None:
+        tags[:, [label not in gold.annotated for label in labels]] = MISSING
+    columns = {label: column for column, label in enumerate(labels)}
+    for mention in gold.mentions:
+        if mention.label in columns:
+            _tag(tags[:, columns[mention.label]], [mention])
+    return tags
+
+
+def _align_spans(
+    example: Example, key: str, annotated: frozenset[str] | None, overlaps: bool
+) -> Gold:
     """Align a span group, which does not say which tokens are annotated: a document with the group
     counts as fully annotated, one without it as not annotated."""
     group = example.reference.spans.get(key)
     predicted = example.predicted
     tags = np.full(len(predicted), O if group is not None else MISSING, dtype=np.int64)
-    mentions, unaligned = _align(example, group or ())
+    mentions, unaligned = _align(example, group or (), overlaps)
     for bad in unaligned:
         covered = predicted.char_span(bad.start, bad.end, alignment_mode="expand")
         if covered is not None:
             tags[covered.start : covered.end] = MISSING
     _tag(tags, mentions)
-    return Gold(tags, mentions, unaligned)
+    return Gold(tags, mentions, unaligned, annotated)
 
 
-def _align(example: Example, spans: Iterable[Span]) -> tuple[list[Mention], list[Unaligned]]:
-    predicted = example.predicted
-    taken = np.zeros(len(predicted), dtype=bool)
+def _align(
+    example: Example, spans: Iterable[Span], overlaps: bool
+) -> tuple[list[Mention], list[Unaligned]]:
+    length = len(example.predicted)
+    # By label if only mentions of the same type must not overlap.
+    taken_by: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(length, dtype=bool))
     mentions, unaligned = [], []
     for span in spans:
         reason = None
+        taken = taken_by[span.label_ if overlaps else ""]
         if not span.label_:
             reason = "it has no label"
         elif span.start == span.end or not span.text.strip():

@@ -13,12 +13,16 @@ def count_transitions(tags: np.ndarray) -> np.ndarray:
     """Count how often each tag follows each other tag.
 
     Args:
-        tags: (tokens,) Gold tags. Pairs with a MISSING tag are not counted.
+        tags: (tokens,) or (tokens, types) Gold tags. Pairs with a MISSING tag are not counted.
 
     Returns:
-        (3, 3) The counts, by the first and the second tag.
+        (3, 3) or (types, 3, 3) The counts, by the first and the second tag.
     """
-    counts = np.zeros((len(BIO), len(BIO)), dtype=np.int64)
+    counts = np.zeros((*tags.shape[1:], len(BIO), len(BIO)), dtype=np.int64)
+    if tags.ndim > 1:
+        for column, of_type in zip(tags.T, counts, strict=True):
+            of_type[:] = count_transitions(column)
+        return counts
     known = (tags[:-1] != MISSING) & (tags[1:] != MISSING)
     np.add.at(counts, (tags[:-1][known], tags[1:][known]), 1)
     return counts
@@ -46,7 +50,7 @@ def transition_scores(counts: np.ndarray, weight: float) -> np.ndarray:
 
 
 def surely_outside(log: np.ndarray, transitions: np.ndarray) -> np.ndarray:
-    """Return (tokens,) whether a token is O in the best sequence, whatever the other tags are.
+    """Return whether a token is O in the best sequence, whatever the other tags are.
 
     Take any sequence with another tag at this token. Change it to O and, since I cannot follow O,
     change an I after it to B. This gains the difference between O and the better of B and I. It
@@ -55,19 +59,39 @@ def surely_outside(log: np.ndarray, transitions: np.ndarray) -> np.ndarray:
     best one.
 
     Args:
-        log: (tokens, 3) Log-probabilities of B, I, O.
-        transitions: (3, 3) Transition scores.
+        log: (tokens, 3) Log-probabilities of B, I, O; (tokens, columns, 3) for several sequences.
+        transitions: (3, 3) Transition scores; (columns, 3, 3) for several sequences.
+
+    Returns:
+        (tokens,) or (tokens, columns) Whether the token is surely O.
     """
-    won = log[:, O] - np.maximum(log[:, B], log[:, I])
-    after = np.append(np.maximum(log[1:, I] - log[1:, B], 0.0), 0.0)
-    legal = transitions[np.isfinite(transitions)]
-    return won > after + 3 * (legal.max() - legal.min())
+    won = log[..., O] - np.maximum(log[..., B], log[..., I])
+    after = np.zeros_like(won)
+    after[:-1] = np.maximum(log[1:, ..., I] - log[1:, ..., B], 0.0)
+    least = np.where(np.isfinite(transitions), transitions, np.inf).min((-2, -1))
+    return won > after + 3 * (transitions.max((-2, -1)) - least)
 
 
 def last_surely_outside(probabilities: np.ndarray, transitions: np.ndarray) -> int:
-    """Return the last token of a part that is O whatever follows the part, 0 if there is none."""
-    sure = surely_outside(_log(probabilities), transitions)[:-1]
+    """Return the last token of a part that is O whatever follows the part, 0 if there is none.
+
+    Args:
+        probabilities: (tokens, columns, 3) Probabilities of B, I, O.
+        transitions: (columns, 3, 3) Transition scores. The token is O in all columns.
+    """
+    sure = surely_outside(_log(probabilities), transitions)[:-1].all(axis=1)
     return int(np.flatnonzero(sure)[-1]) if sure.any() else 0
+
+
+def columns_with_mentions(probabilities: np.ndarray, transitions: np.ndarray) -> list[int]:
+    """Return the columns that may have a mention: those with a token that is not surely O.
+
+    Args:
+        probabilities: (tokens, columns, 3) Probabilities of B, I, O.
+        transitions: (columns, 3, 3) Transition scores.
+    """
+    sure = surely_outside(_log(probabilities), transitions).all(axis=0)
+    return np.flatnonzero(~sure).tolist()
 
 
 def decode_bio(probabilities: np.ndarray, transitions: np.ndarray) -> np.ndarray:

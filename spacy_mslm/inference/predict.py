@@ -10,6 +10,9 @@ the document were read at once.
     tokens    ..(heart failure).....(renal   failure)....
     decoded  |<------------------>|<------------------ ...
                                   a token that is surely outside
+
+Tags have a column for each BIO decision: one whose mentions are classified afterwards, or one for
+each type in a typed network. Each column is decoded separately.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +29,7 @@ from ..pieces.windows import WindowSettings
 from ..pieces.wordpieces import Wordpieces
 from ..types import BIO, Entity, O, Pieces, Prediction, Window, no_ints
 from .calibration import rescale
-from .decoding import bio_spans, decode_bio, last_surely_outside
+from .decoding import bio_spans, columns_with_mentions, decode_bio, last_surely_outside
 
 # The maximum number of pieces whose vectors are kept at a time.
 GROUP_PIECES = 16_384
@@ -63,7 +66,16 @@ class Read(NamedTuple):
 
     start: int
     vectors: torch.Tensor  # (pieces, hidden)
-    bio: np.ndarray  # (tokens that begin in these pieces, 3) tag probabilities
+    bio: np.ndarray  # (tokens that begin in these pieces, columns, 3) tag probabilities
+
+
+class Found(NamedTuple):
+    """The mentions that were decoded in a part of a document."""
+
+    prediction: Prediction  # of the document
+    ranges: np.ndarray  # (mentions, 2) tokens
+    columns: np.ndarray  # (mentions,) the column of each
+    confidences: np.ndarray  # (mentions,) the products of their tag probabilities
 
 
 def predict_entities(
@@ -81,14 +93,15 @@ def predict_entities(
         windows: How documents are divided into windows.
         documents: The documents as wordpieces.
         batch_pieces: The maximum number of padded pieces that go through the encoder at once.
-        transitions: (3, 3) Transition scores.
+        transitions: (columns, 3, 3) Transition scores.
         temperature: The temperature of the confidences.
 
     Returns:
-        One prediction for each document, in order.
+        One prediction for each document, in order. Its entities are in the order of the text. In a
+        typed network, entities of different types may overlap.
     """
-    predictions = [_nothing_found(len(pieces.words)) for pieces in documents]
     with shim.inference() as network:
+        predictions = [_nothing_found(len(pieces.words), network) for pieces in documents]
         if network.device.type == "cpu":
             batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
         left: Read | None = None  # the rest of the document in which the last group ended
@@ -107,9 +120,10 @@ def predict_entities(
     return predictions
 
 
-def _nothing_found(n_tokens: int) -> Prediction:
-    bio = np.zeros((n_tokens, len(BIO)), dtype=np.float32)
-    bio[:, O] = 1.0
+def _nothing_found(n_tokens: int, network: MSLMNetwork) -> Prediction:
+    columns = (network.columns,) if network.typed else ()
+    bio = np.zeros((n_tokens, *columns, len(BIO)), dtype=np.float32)
+    bio[..., O] = 1.0
     return Prediction([], bio)
 
 
@@ -192,7 +206,8 @@ def _detect(
         firsts.append(starts[first:end] - part.start + offset)
         offset += part.end - part.start
     at = torch.from_numpy(np.concatenate(firsts)).to(vectors.device)
-    bio = network.detect(vectors[at]).float().softmax(-1).cpu().numpy()
+    logits = network.detect(vectors[at]).reshape(len(at), network.columns, len(BIO))
+    bio = logits.float().softmax(-1).cpu().numpy()
     reads, start, offset = [], 0, 0
     for part, own in zip(group, firsts, strict=True):
         end = offset + part.end - part.start
@@ -211,18 +226,19 @@ def _find_entities(
     transitions: np.ndarray,
     temperature: float,
 ) -> Read | None:
-    """Decode and classify the parts of a group, and add the entities to `predictions`.
+    """Decode the parts of a group, classify mentions, and add the entities to `predictions`.
 
     Returns:
         The rest of the last document, which is decoded with the next group, or None.
     """
-    found: list[tuple[Prediction, np.ndarray, np.ndarray]] = []  # with spans and probabilities
+    found: list[Found] = []
     vectors, left = [], None
     for part, read in zip(group, reads, strict=True):
         pieces, prediction = documents[part.document], predictions[part.document]
         firsts = pieces.starts[pieces.tagged]
         tokens = pieces.tagged[np.searchsorted(firsts, read.start) :][: len(read.bio)]
-        prediction.bio[tokens] = bio = read.bio
+        bio = read.bio
+        prediction.bio[tokens] = bio if network.typed else bio[:, 0]
         # If no token is surely outside, the part is decoded up to its end.
         if not part.is_last and (cut := last_surely_outside(bio, transitions)):
             # The token at the cut is decoded on both sides.
@@ -230,26 +246,57 @@ def _find_entities(
             left = Read(start, read.vectors[start - read.start :].clone(), bio[cut:])
             tokens, bio = tokens[: cut + 1], bio[: cut + 1]
         # A network without types cannot label mentions, so it predicts none.
-        spans, confidences = _find_spans(bio if network.types else bio[:0], transitions)
+        if not network.types:
+            continue
+        spans, columns, confidences = _find_spans(bio, transitions)
         # Tokens without pieces are skipped, so a mention can continue across a line break.
         ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
-        found.append((prediction, ranges, confidences))
-        places = (pieces.starts[ranges] - read.start).tolist()
-        vectors += [read.vectors[start:end] for start, end in places]
-    types, type_confidences = _classify(network, vectors)
-    k = 0
-    for prediction, ranges, confidences in found:
-        of_types = slice(k, k + len(ranges))
-        joint = rescale(confidences * type_confidences[of_types], temperature)
-        for (start, end), type_, value in zip(
-            ranges.tolist(), types[of_types].tolist(), joint.tolist(), strict=True
-        ):
-            prediction.entities.append(Entity(start, end, type_, value))
-        k += len(ranges)
+        found.append(Found(prediction, ranges, columns, confidences))
+        if not network.typed:
+            places = (pieces.starts[ranges] - read.start).tolist()
+            vectors += [read.vectors[start:end] for start, end in places]
+    if found and not network.typed:
+        found = _with_types(found, *_classify(network, vectors))
+    for prediction, ranges, types, confidences in found:
+        values = rescale(confidences, temperature)
+        prediction.entities += [
+            Entity(start, end, type_, value)
+            for (start, end), type_, value in zip(
+                ranges.tolist(), types.tolist(), values.tolist(), strict=True
+            )
+        ]
     return left
 
 
+def _with_types(found: list[Found], types: np.ndarray, confidences: np.ndarray) -> list[Found]:
+    """Replace the columns by classified types, and multiply the confidences by theirs."""
+    ends = np.cumsum([len(part.ranges) for part in found])[:-1]
+    return [
+        part._replace(columns=own, confidences=part.confidences * values)
+        for part, own, values in zip(
+            found, np.split(types, ends), np.split(confidences, ends), strict=True
+        )
+    ]
+
+
 def _find_spans(
+    bio: np.ndarray, transitions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (spans, 2) ranges in the order of the text, their columns and their confidences."""
+    if bio.shape[1] == 1:
+        spans, confidences = _spans_of_column(bio[:, 0], transitions[0])
+        return spans, np.zeros(len(spans), dtype=np.int64), confidences
+    columns = columns_with_mentions(bio, transitions) if len(bio) else []
+    if not columns:
+        return no_ints(0, 2), no_ints(), np.zeros(0)
+    found = [_spans_of_column(bio[:, column], transitions[column]) for column in columns]
+    spans, confidences = (np.concatenate(values) for values in zip(*found, strict=True))
+    of = np.repeat(columns, [len(own) for own, _ in found])
+    order = np.lexsort((of, spans[:, 1], spans[:, 0]))
+    return spans[order], of[order], confidences[order]
+
+
+def _spans_of_column(
     probabilities: np.ndarray, transitions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (spans, 2) ranges and (spans,) the products of the probabilities of their tags."""

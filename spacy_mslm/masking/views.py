@@ -37,7 +37,7 @@ def view_rows(
         return
     yield row
     if view == "clean":
-        masked = Row(row.ids, kinds())
+        masked = Row(row.ids, kinds(), tags=row.tags[:0])
         if (masked.kinds != UNMASKED).any():
             yield masked
 
@@ -47,7 +47,8 @@ def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) 
 
     A tag is at the first piece of its token. The row has the tags of the tokens and the mentions
     that begin in the part that the window owns. A mention that extends beyond the window is pooled
-    up to the end of the window.
+    up to the end of the window. If each type is tagged separately, there is nothing to classify,
+    so the row has no mentions.
 
     Args:
         pieces: The document.
@@ -58,9 +59,11 @@ def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) 
     ids = pieces.ids[window.start : window.end]
     firsts = pieces.starts[pieces.tagged]
     tags = gold.tags[pieces.tagged]
-    used = (firsts >= window.own_start) & (firsts < window.own_end) & (tags != MISSING)
+    typed = tags.ndim > 1
+    known = (tags != MISSING).any(axis=1) if typed else tags != MISSING
+    used = (firsts >= window.own_start) & (firsts < window.own_end) & known
     mentions = []
-    for start, end, label in gold.mentions:
+    for start, end, label in () if typed else gold.mentions:
         first, last = pieces.starts[start], pieces.starts[end]
         if first < last and window.own_start <= first < window.own_end:
             at = np.arange(first, min(last, window.end)) - window.start

@@ -1,4 +1,4 @@
-"""`spacy_mslm.MSLM.v1`: the network as a thinc model."""
+"""`spacy_mslm.MSLM.v1` and `.v2`: the network as a thinc model."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -48,25 +48,78 @@ def build_mslm_v1(
     Returns:
         The model, without weights.
     """
-    if window <= 2 * context:
-        raise ValueError(Errors.M001.format(size=window, context=context))
+    shim = MSLMShim(mixed_precision, gradient_checkpointing)
+    return _build(
+        shim,
+        encoder=encoder,
+        window=window,
+        context=context,
+        split_sentences=split_sentences,
+        detection_size=detection_size,
+        classification_size=classification_size,
+    )
+
+
+def build_mslm_v2(
+    encoder: str,
+    *,
+    window: int = 256,
+    context: int = 32,
+    split_sentences: bool = True,
+    detection_size: int = 100,
+    mixed_precision: bool = False,
+    gradient_checkpointing: bool = False,
+) -> MSLMModel:
+    """`spacy_mslm.MSLM.v2`: builds a model that tags each entity type separately.
+
+    The detection head makes a BIO decision for each type. So the model can learn from corpora that
+    annotate only some of the types (`spacy_mslm.PartialCorpus.v1`), and mentions of different types
+    may overlap. There is no classification head: the loss L_EL is always 0 and its weight has no
+    effect. All else is as in `spacy_mslm.MSLM.v1`.
+
+    Args:
+        encoder: A Hugging Face checkpoint: hub name or local folder.
+        window: The maximum number of text pieces that go through the encoder at once.
+        context: The minimum number of pieces on either side of a predicted piece, except at an
+            edge.
+        split_sentences: Whether windows end at sentence boundaries or run across the whole
+            document. Use a model as it was trained.
+        detection_size: k, the size of the trainable vector W_ed (eq. 7).
+        mixed_precision: Compute in half precision on a GPU.
+        gradient_checkpointing: Recompute the layers in the backward pass instead of storing their
+            activations.
+
+    Returns:
+        The model, without weights.
+    """
+    shim = MSLMShim(mixed_precision, gradient_checkpointing)
+    return _build(
+        shim,
+        encoder=encoder,
+        window=window,
+        context=context,
+        split_sentences=split_sentences,
+        detection_size=detection_size,
+        classification_size=None,
+    )
+
+
+def _build(shim: MSLMShim, **attrs: Any) -> MSLMModel:
+    if attrs["window"] <= 2 * attrs["context"]:
+        raise ValueError(Errors.M001.format(size=attrs["window"], context=attrs["context"]))
     return Model(
         "mslm",
         forward,
         init=init,
         dims={"nO": None},
-        attrs={
-            "encoder": encoder,
-            "window": window,
-            "context": context,
-            "split_sentences": split_sentences,
-            "detection_size": detection_size,
-            "classification_size": classification_size,
-            "dropout_rate": 0.0,
-            "resize_output": resize,
-        },
-        shims=[MSLMShim(mixed_precision, gradient_checkpointing)],
+        attrs={**attrs, "dropout_rate": 0.0, "resize_output": resize},
+        shims=[shim],
     )
+
+
+def is_typed(model: MSLMModel) -> bool:
+    """Return whether a model tags each entity type separately."""
+    return model.attrs["classification_size"] is None
 
 
 def shim_of(model: MSLMModel) -> MSLMShim:
@@ -124,9 +177,9 @@ def set_encoder(model: MSLMModel, encoder: str) -> None:
 
 
 def resize(model: MSLMModel, nO: int) -> MSLMModel:
-    """Add outputs for more entity types to the classification head."""
+    """Add outputs for more entity types to the head that tells types apart."""
     model.set_dim("nO", nO, force=True)
     shim = shim_of(model)
     if shim.is_loaded:
-        shim.network.classification.resize(nO)
+        shim.network.resize(nO)
     return model

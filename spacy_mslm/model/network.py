@@ -2,6 +2,8 @@
 
 A training pass reads the positions in a `PaddedBatch`. Prediction calls `encode`, `detect` and,
 once mentions are found, `classify`.
+
+A typed network has no classification head: its detection head makes a BIO decision for each type.
 """
 
 from functools import partial
@@ -12,17 +14,20 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..types import BIO, PaddedBatch
+from ..types import BIO, O, PaddedBatch
 from .fast.onnx_encoder import OnnxEncoder
 from .fast.sparse_embeddings import project_apart
 from .mlm_heads import head_for
+
+# The bias of O of a type that was not trained yet: log(0.98 / 0.01).
+EXPECT_OUTSIDE = 4.6
 
 
 class HeadOutputs(NamedTuple):
     """The logits at the positions that each head reads, or None if it reads none."""
 
     mlm: torch.Tensor | None  # (masked, vocabulary)
-    ed: torch.Tensor | None  # (tagged, 3)
+    ed: torch.Tensor | None  # (tagged, 3), or (tagged, types, 3) of a typed network
     el: torch.Tensor | None  # (mentions, types)
 
 
@@ -58,21 +63,69 @@ class EntityHead(nn.Module):
             self.output.bias[:kept] = old.bias[:kept]
 
 
+class TypedHead(EntityHead):
+    """An entity head that makes a BIO decision for each type: (n, hidden) -> (n, types, 3).
+
+    A type that was not trained yet is expected nowhere: the bias of O gives B and I a probability
+    of about 1 % each.
+
+    Args:
+        hidden: The size of the inputs.
+        size: The size of the trainable vector.
+        types: The number of entity types.
+    """
+
+    def __init__(self, hidden: int, size: int, types: int) -> None:
+        super().__init__(hidden, size, types * len(BIO))
+        self._expect_nothing(0)
+
+    @property
+    def types(self) -> int:
+        """The number of entity types."""
+        return self.output.out_features // len(BIO)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return (n, types, 3) logits for (n, hidden) vectors."""
+        return super().forward(vectors).view(len(vectors), self.types, len(BIO))
+
+    def resize(self, types: int) -> None:
+        """Change the number of types. The weights of the types that remain are kept."""
+        before = self.types
+        super().resize(types * len(BIO))
+        self._expect_nothing(before)
+
+    def _expect_nothing(self, first: int) -> None:
+        """Set the biases of the types from `first` on."""
+        with torch.no_grad():
+            bias = self.output.bias.view(self.types, len(BIO))[first:]
+            bias.zero_()
+            bias[:, O] = EXPECT_OUTSIDE
+
+
 class MSLMNetwork(nn.Module):
     """The encoder with its masked-LM head, the detection head and the classification head.
 
     Args:
         lm: The encoder with its masked-LM head.
         k: The size of the trainable vector of the detection head (eq. 7).
-        d: The size of the trainable vector of the classification head (eq. 10).
+        d: The size of the trainable vector of the classification head (eq. 10), or None for a typed
+            network.
         types: The number of entity types.
     """
 
-    def __init__(self, lm: PreTrainedModel | OnnxEncoder, k: int, d: int, types: int) -> None:
+    detection: EntityHead
+
+    def __init__(
+        self, lm: PreTrainedModel | OnnxEncoder, k: int, d: int | None, types: int
+    ) -> None:
         super().__init__()
         self.lm = lm
-        self.detection = EntityHead(self.hidden_size, k, len(BIO))
-        self.classification = EntityHead(self.hidden_size, d, types)
+        if d is None:
+            self.detection = TypedHead(self.hidden_size, k, types)
+            self.classification = None
+        else:
+            self.detection = EntityHead(self.hidden_size, k, len(BIO))
+            self.classification = EntityHead(self.hidden_size, d, types)
         self.dropout = nn.Dropout(0.0)
         self._mlm_head = head_for(lm)
 
@@ -89,12 +142,31 @@ class MSLMNetwork(nn.Module):
     @property
     def types(self) -> int:
         """The number of entity types."""
+        if self.classification is None:
+            return self.detection.output.out_features // len(BIO)
         return self.classification.output.out_features
+
+    @property
+    def typed(self) -> bool:
+        """Whether the detection head makes a BIO decision for each type."""
+        return self.classification is None
+
+    @property
+    def columns(self) -> int:
+        """The number of BIO decisions for each token: one, or one for each type."""
+        return self.types if self.typed else 1
 
     @property
     def entity_heads(self) -> nn.ModuleDict:
         """The detection head and the classification head, which are not part of a checkpoint."""
-        return nn.ModuleDict({"ed": self.detection, "el": self.classification})
+        heads: dict[str, nn.Module] = {"ed": self.detection}
+        if self.classification is not None:
+            heads["el"] = self.classification
+        return nn.ModuleDict(heads)
+
+    def resize(self, types: int) -> None:
+        """Change the number of entity types. The weights of the types that remain are kept."""
+        (self.classification or self.detection).resize(types)
 
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
         """Run a training pass. Each head reads only the positions in the batch."""
@@ -156,11 +228,13 @@ class MSLMNetwork(nn.Module):
         return caught[0].flatten(0, 1), logits.flatten(0, 1)
 
     def detect(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Return (n, 3) logits of B, I, O for (n, hidden) vectors."""
+        """Return (n, 3) or (n, types, 3) logits of B, I, O for (n, hidden) vectors."""
         return self.detection(self.dropout(vectors))
 
     def classify(self, pooled: torch.Tensor) -> torch.Tensor:
         """Return (mentions, types) logits for (mentions, hidden) mean-pooled vectors (eq. 9)."""
+        if self.classification is None:
+            raise TypeError("A typed network has no classification head.")
         return self.classification(self.dropout(pooled))
 
     def _inputs(self, ids: np.ndarray, lengths: np.ndarray) -> dict[str, torch.Tensor]:

@@ -31,9 +31,10 @@ def network_files(network: MSLMNetwork, wordpieces: Wordpieces) -> dict[str, byt
     """
     config = network.lm.config.to_dict()
     config.pop("_name_or_path", None)
+    classification = network.classification
     heads = {
         "k": len(network.detection.vector),
-        "d": len(network.classification.vector),
+        "d": None if classification is None else len(classification.vector),
         "types": network.types,
     }
     tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}

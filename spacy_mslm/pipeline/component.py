@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -16,13 +17,21 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans
-from ..inference.decoding import transition_scores
+from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, typed_tags
+from ..errors import listing
+from ..inference.decoding import count_transitions, transition_scores
 from ..inference.predict import predict_entities
 from ..masking.strategies import JointMasking, Masking, NoMasking
 from ..masking.views import View, gold_row, maskable, view_rows
 from ..masking.weights import MaskWeighting, MaskWeights
-from ..model.architecture import MSLMModel, blank_copy, set_encoder, shim_of, window_settings
+from ..model.architecture import (
+    MSLMModel,
+    blank_copy,
+    is_typed,
+    set_encoder,
+    shim_of,
+    window_settings,
+)
 from ..model.schedules import FloatOrSchedule, StepSchedule
 from ..model.shim import MSLMShim
 from ..model.weights import ENCODER, build_network
@@ -33,9 +42,9 @@ from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
 from ..training.step import NotFiniteLoss, learn
 from ..training.survey import check_alignment, count_training_set, weigh_masks
-from ..types import Gold, Pieces, Prediction, Row
-from ..util.extensions import confidence_of
+from ..types import Gold, Pieces, Prediction, Row, no_ints
 from ..util.files import Content, map_file, replace_file
+from ..util.spans import drop_overlapping, most_confident_first
 from .saving import add_manifest, checked_files
 
 logger = logging.getLogger("spacy_mslm")
@@ -120,6 +129,11 @@ class MSLM(TrainablePipe):
         """How documents are divided into windows."""
         return window_settings(self.model)
 
+    @property
+    def typed(self) -> bool:
+        """Whether each entity type is tagged separately (`spacy_mslm.MSLM.v2`)."""
+        return is_typed(self.model)
+
     # ---- labels ----
 
     @property
@@ -135,8 +149,8 @@ class MSLM(TrainablePipe):
     def add_label(self, label: str) -> int:
         """Add an entity type.
 
-        The classification head of a trained model gets another output. Its weights for the other
-        types are kept.
+        The head of a trained model that tells types apart gets more outputs. Its weights for the
+        other types are kept.
 
         Args:
             label: The entity type.
@@ -151,6 +165,8 @@ class MSLM(TrainablePipe):
         if label in self.labels:
             return 0
         self.cfg["labels"] = [*self.labels, label]
+        if self.typed and self.cfg["transitions"] is not None:
+            self.cfg["transitions"].append(count_transitions(no_ints()).tolist())
         self.vocab.strings.add(label)
         self.set_output(len(self.labels))
         return 1
@@ -163,43 +179,53 @@ class MSLM(TrainablePipe):
 
     def predict_pieces(self, documents: list[Pieces]) -> list[Prediction]:
         """Predict documents that are already split into wordpieces."""
-        counts = np.array(self.cfg["transitions"] or 0)
-        transitions = transition_scores(counts, self.transition_weight)
         return predict_entities(
             self.shim,
             self.windows,
             documents,
             self.batch_pieces,
-            transitions,
+            self._transitions(),
             self.cfg["temperature"],
         )
+
+    def _transitions(self) -> np.ndarray:
+        """Return (columns, 3, 3) transition scores: one column, or one for each type."""
+        columns = len(self.labels) if self.typed else 1
+        counts = np.array(self.cfg["transitions"] or no_ints(columns, 3, 3)).reshape(-1, 3, 3)
+        scores = [transition_scores(own, self.transition_weight) for own in counts]
+        return np.array(scores).reshape(-1, 3, 3)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write entities to documents.
 
         Entities that a Doc already has are kept, as in spaCy's own recognizer, and predictions that
-        overlap them are left out.
+        overlap them are left out. If predictions overlap, which those of different types of a typed
+        model may, all are written to `doc.spans`, and the most confident one to `doc.ents` (of
+        equally confident ones the longer, then the earlier).
 
         Args:
             docs: The documents.
             predictions: The prediction for each document.
         """
         for doc, prediction in zip(docs, predictions, strict=True):
-            taken = np.zeros(len(doc), dtype=bool)
+            entities = prediction.entities
             if self.spans_key is None:
+                taken = np.zeros(len(doc), dtype=bool)
                 for ent in doc.ents:
                     taken[ent.start : ent.end] = True
+                entities = [e for e in entities if not taken[e.start : e.end].any()]
+                if self.typed:
+                    entities = drop_overlapping(sorted(entities, key=most_confident_first))
             spans = []
-            for start, end, type_, probability in prediction.entities:
-                if not taken[start:end].any():
-                    span = Span(doc, start, end, label=self.labels[type_])
-                    span._.confidence = probability
-                    spans.append(span)
+            for start, end, type_, probability in entities:
+                span = Span(doc, start, end, label=self.labels[type_])
+                span._.confidence = probability
+                spans.append(span)
             if self.spans_key is None:
                 doc.set_ents([*doc.ents, *spans], default="outside")
             else:
                 doc.spans[self.spans_key] = spans
-                scores = np.array([confidence_of(span) for span in spans], dtype=np.float32)
+                scores = np.array([entity.confidence for entity in entities], dtype=np.float32)
                 doc.spans[self.spans_key].attrs["scores"] = scores
             if self.token_probabilities:
                 doc._.bio_probabilities = prediction.bio
@@ -308,7 +334,7 @@ class MSLM(TrainablePipe):
         self.model.set_dim("nO", len(self.labels), force=True)
         set_encoder(self.model, encoder or self.model.attrs["encoder"])
         counts = count_training_set(
-            *(examples, self.spans_key, self.shim.wordpieces, self.windows),
+            *(examples, self.align, self.shim.wordpieces, self.windows),
             *(self.masking, self.seed, self._log_unaligned),
         )
         if not counts.docs:
@@ -407,7 +433,7 @@ class MSLM(TrainablePipe):
     ) -> Iterator[Row]:
         documents = self.shim.wordpieces([eg.predicted for eg in examples])
         for index, (example, pieces) in enumerate(zip(examples, documents, strict=True)):
-            gold = align_gold(example, self.spans_key)
+            gold = self.align(example)
             self._log_unaligned(example, index, gold)
             self._check_labels(example, index, gold)
             for window in self.windows.cover(pieces):
@@ -418,8 +444,35 @@ class MSLM(TrainablePipe):
                 kinds = partial(self.masking, maskable(pieces, window, gold), generator)
                 yield from view_rows(self.view, row, kinds, self.mask_probability, generator)
 
+    def align(self, example: Example) -> Gold:
+        """Return the annotation of an example, with a column of tags for each type if typed.
+
+        Raises:
+            ValueError: If the example annotates only some types and the types are not tagged
+                separately: its other tokens are not known to be outside every mention.
+        """
+        gold = align_gold(example, self.spans_key, overlaps=self.typed)
+        if self.typed:
+            return replace(gold, tags=typed_tags(gold, self.labels))
+        if gold.annotated is not None and not gold.annotated.issuperset(self.labels):
+            unknown = sorted(set(self.labels) - gold.annotated)
+            raise ValueError(
+                f"Document {document_name(example.reference, 0)} annotates only some types, and "
+                f"not {listing(unknown)}. Use the architecture spacy_mslm.MSLM.v2, which can learn "
+                "from partial annotation, or complete the annotation with "
+                "spacy_mslm.CompletedCorpus.v1."
+            )
+        return gold
+
     def _check_labels(self, example: Example, index: int, gold: Gold) -> None:
         for mention in gold.mentions:
+            if gold.annotated is not None and mention.label not in gold.annotated:
+                doc = document_name(example.reference, index)
+                raise ValueError(
+                    f"Document {doc} has a mention of type {mention.label!r}, but is marked as "
+                    f"annotated with {listing(sorted(gold.annotated)) or 'no type'} only. Add the "
+                    "type to doc._.annotated_labels, or remove the mention."
+                )
             if mention.label not in self.labels:
                 doc = document_name(example.reference, index)
                 raise ValueError(

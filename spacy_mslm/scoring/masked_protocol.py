@@ -88,7 +88,7 @@ def masked_documents(
     """Yield each document that has gold annotation with its masks."""
     generator = np.random.default_rng([seed])
     for example in examples:
-        gold = align_gold(example, pipe.spans_key)
+        gold = align_gold(example, pipe.spans_key, overlaps=pipe.typed)
         if (gold.tags == MISSING).all():
             continue
         pieces = pipe.shim.wordpieces([example.predicted])[0]

@@ -24,7 +24,7 @@ from ..corpus.readers import read_gold, select
 from ..inference.calibration import calibration_error, unscale
 from ..text.sentences import sentence_starts
 from ..types import Mention
-from ..util.extensions import confidence_of
+from ..util.extensions import annotated_labels, confidence_of
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -39,6 +39,8 @@ class Judged(NamedTuple):
         confidences: The confidence of each of these, or NaN if it has none.
         labels: The labels of all predicted mentions.
         reference: The gold document.
+        not_annotated: The number of predicted mentions that were left out because the gold document
+            does not annotate their type.
     """
 
     gold: set[Mention]
@@ -46,6 +48,7 @@ class Judged(NamedTuple):
     confidences: list[float]
     labels: set[str]
     reference: Doc
+    not_annotated: int = 0
 
 
 def make_entity_scorer(
@@ -79,10 +82,14 @@ def make_entity_scorer(
     - `mslm_ece`: expected calibration error of the confidences of predicted mentions.
     - `mslm_ece_uncalibrated`: the same error without the temperature of the pipe.
     - `mslm_counts`: the number of gold and predicted mentions, of exact and boundary matches, of
-      gold mentions behind each EM, of documents, and of documents that were skipped because the
-      reference has no annotation.
+      gold mentions behind each EM, of documents, of documents that were skipped because the
+      reference has no annotation, and of predictions that were left out because the document does
+      not annotate their type.
     - `mslm_documents`: the number of gold, predicted and exactly matched mentions of each document
       with annotation. `spacy mslm report` computes intervals from them.
+
+    In a document that annotates only some types (`doc._.annotated_labels`), only mentions of these
+    types are scored. Predictions of other types are neither correct nor wrong.
 
     Args:
         spans_key: Score `doc.spans[spans_key]`, or `doc.ents` if None.
@@ -150,6 +157,7 @@ class EntityScorer:
                 **{f"gold_{name}": len(hits) for name, hits in groups.items()},
                 "docs": docs,
                 "docs_without_annotation": docs - len(judged),
+                "predicted_not_annotated": sum(mentions.not_annotated for mentions in judged),
             },
             "mslm_documents": [_exact_counts(mentions) for mentions in judged],
         }
@@ -192,7 +200,19 @@ class EntityScorer:
 
 def judge(example: Example, spans_key: str | None) -> Judged | None:
     """Return the gold and predicted mentions of a document, None if it has no gold annotation."""
-    return _judge_ents(example) if spans_key is None else _judge_spans(example, spans_key)
+    judged = _judge_ents(example) if spans_key is None else _judge_spans(example, spans_key)
+    annotated = annotated_labels(example.reference)
+    if judged is None or annotated is None:
+        return judged
+    pairs = zip(judged.predicted, judged.confidences, strict=True)
+    kept = [(mention, value) for mention, value in pairs if mention.label in annotated]
+    return judged._replace(
+        gold={mention for mention in judged.gold if mention.label in annotated},
+        predicted=[mention for mention, _ in kept],
+        confidences=[value for _, value in kept],
+        labels=judged.labels & annotated,
+        not_annotated=len(judged.predicted) - len(kept),
+    )
 
 
 def _judge_ents(example: Example) -> Judged | None:

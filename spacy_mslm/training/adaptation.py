@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import minibatch
+from spacy.util import filter_spans, minibatch
 from thinc.api import Optimizer
 
 from ..corpus.weak_corpus import WeakCorpus
@@ -302,7 +302,7 @@ def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:
     """Yield documents with the teacher's entities in `doc.ents`, also if it writes span groups."""
     for doc in teacher.pipe(docs, batch_size=256):
         for spans in doc.spans.values():
-            doc.set_ents(list(spans), default="outside")
+            doc.set_ents(filter_spans(spans), default="outside")
         doc.spans.clear()
         yield doc
 

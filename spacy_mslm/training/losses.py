@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from ..masking.weights import MaskWeights
 from ..model.network import HeadOutputs
-from ..types import BLM, ELM, PaddedBatch
+from ..types import BLM, ELM, MISSING, PaddedBatch
 
 
 class Terms(NamedTuple):
@@ -29,7 +29,7 @@ class Totals(NamedTuple):
     """The denominators of the means, over all batches of an update."""
 
     mlm: float  # sum of the mask weights of all masked pieces
-    ed: float  # tagged tokens
+    ed: float  # tagged tokens, or pairs of a token and an annotated type
     el: float  # mentions
 
 
@@ -45,7 +45,7 @@ def count_totals(batches: Iterable[PaddedBatch], weights: MaskWeights) -> Totals
     batches = list(batches)
     return Totals(
         mlm=float(sum(piece_weights(b.mask_kinds, weights).sum() for b in batches)),
-        ed=float(sum(len(b.tags) for b in batches)),
+        ed=float(sum((b.tags != MISSING).sum() for b in batches)),
         el=float(sum(len(b.types) for b in batches)),
     )
 
@@ -67,12 +67,15 @@ def mlm_loss(
 def mean_loss(logits: torch.Tensor, targets: torch.Tensor, total: float) -> torch.Tensor:
     """Return the mean cross-entropy: L_ED (eq. 8) over tokens or L_EL (eq. 11) over mentions.
 
+    If each type is tagged separately, L_ED is the mean over pairs of a token and an annotated type.
+
     Args:
-        logits: (n, labels) The logits.
-        targets: (n,) The gold labels.
-        total: The number of tokens or mentions in all batches of the update.
+        logits: (n, labels) or (n, types, labels) The logits.
+        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss.
+        total: The number of gold labels, without MISSING ones, in all batches of the update.
     """
-    return cross_entropy(logits, targets, reduction="sum") / total
+    flat = logits.flatten(0, -2)
+    return cross_entropy(flat, targets.flatten(), ignore_index=MISSING, reduction="sum") / total
 
 
 def joint_loss(
@@ -108,7 +111,7 @@ def joint_loss(
     if leaves.mlm is not None and totals.mlm:
         weights = to(piece_weights(batch.mask_kinds, mask_weights))
         values["mlm"] = mlm_loss(leaves.mlm, to(batch.mask_ids), weights, totals.mlm)
-    if leaves.ed is not None:
+    if leaves.ed is not None and totals.ed:
         values["ed"] = mean_loss(leaves.ed, to(batch.tags), totals.ed)
     if leaves.el is not None:
         values["el"] = mean_loss(leaves.el, to(batch.types), totals.el)

@@ -1,20 +1,20 @@
 """One pass over a training set before training: masks, tag transitions, unaligned mentions."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 from spacy.training import Example
 
-from ..corpus.gold import UnalignedLog, align_gold
+from ..corpus.gold import UnalignedLog
 from ..inference.decoding import count_transitions
 from ..masking.strategies import Masking
 from ..masking.views import maskable
 from ..masking.weights import MaskWeighting, MaskWeights
 from ..pieces.windows import WindowSettings
 from ..pieces.wordpieces import Wordpieces
-from ..types import BLM, ELM
+from ..types import BLM, ELM, Gold
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -27,7 +27,7 @@ class TrainingSetCounts(NamedTuple):
         mentions: The number of gold mentions, aligned or not.
         unaligned: The number of gold mentions that do not fit the tokens.
         masks: (3,) The number of pieces that are UNMASKED, BLM and ELM (eq. 2).
-        transitions: (3, 3) How often one of B, I, O follows another.
+        transitions: (3, 3) or (types, 3, 3) How often one of B, I, O follows another.
     """
 
     docs: int
@@ -39,7 +39,7 @@ class TrainingSetCounts(NamedTuple):
 
 def count_training_set(
     examples: Iterable[Example],
-    spans_key: str | None,
+    align: Callable[[Example], Gold],
     wordpieces: Wordpieces,
     windows: WindowSettings,
     masking: Masking,
@@ -50,7 +50,7 @@ def count_training_set(
 
     Args:
         examples: The training set.
-        spans_key: Read mentions from `doc.spans[spans_key]`, or from `doc.ents` if None.
+        align: Returns the annotation of an example.
         wordpieces: Splits documents.
         windows: How documents are divided into windows.
         masking: The masking strategy.
@@ -58,17 +58,17 @@ def count_training_set(
         log: Logs mentions that do not fit the tokens.
     """
     masks = np.zeros(3, dtype=np.int64)
-    transitions = np.zeros((3, 3), dtype=np.int64)
+    transitions = np.zeros((), dtype=np.int64)
     generator = np.random.default_rng([seed])
     docs = mentions = unaligned = 0
     for index, example in enumerate(examples):
         docs += 1
-        gold = align_gold(example, spans_key)
+        gold = align(example)
         mentions += len(gold.mentions) + len(gold.unaligned)
         unaligned += len(gold.unaligned)
         log(example, index, gold)
         pieces = wordpieces([example.predicted])[0]
-        transitions += count_transitions(gold.tags[pieces.tagged])
+        transitions = transitions + count_transitions(gold.tags[pieces.tagged])
         for window in windows.cover(pieces):
             kinds = masking(maskable(pieces, window, gold), generator)
             masks += np.bincount(kinds, minlength=3)

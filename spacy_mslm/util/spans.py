@@ -17,6 +17,15 @@ def longest_first(span: tuple) -> tuple[int, int]:
     return span[0] - span[1], span[0]
 
 
+def most_confident_first(entity: tuple) -> tuple[float, int, int]:
+    """Return a sort key of entities (start, end, type, confidence), the most confident first.
+
+    Of equally confident entities, the longer one comes first, then the earlier one.
+    """
+    start, end, _, confidence = entity
+    return -confidence, start - end, start
+
+
 def drop_overlapping(spans: Iterable[SpanT]) -> list[SpanT]:
     """Keep each span that does not overlap a span kept before it.
 

@@ -16,7 +16,7 @@ from spacy_mslm.inference.decoding import (
     surely_outside,
     transition_scores,
 )
-from spacy_mslm.inference.predict import _find_spans
+from spacy_mslm.inference.predict import _spans_of_column
 from spacy_mslm.types import MISSING, B, I, O
 
 LEGAL = transition_scores(np.zeros((3, 3), dtype=np.int64), weight=0.5)
@@ -82,7 +82,7 @@ def test_spans():
 
 def test_confidence_is_the_product_of_tag_probabilities():
     p = np.array([[0.8, 0.1, 0.1], [0.3, 0.5, 0.2], [0.1, 0.1, 0.8]])
-    spans, confidences = _find_spans(p, LEGAL)
+    spans, confidences = _spans_of_column(p, LEGAL)
     assert spans.tolist() == [[0, 2]]
     assert abs(confidences[0] - 0.4) < 1e-6
 
@@ -112,6 +112,10 @@ def test_tokens_that_are_surely_outside_change_nothing(logits, counts, weight, t
 def test_a_token_is_surely_outside_whatever_follows_the_part():
     p = np.array([[0, 0, 1], [0.9, 0.05, 0.05], [0, 0, 1], [0.05, 0.9, 0.05], [0, 0, 1]])
     # The third one is followed by what is hardly anything but inside, the last one by nobody knows.
-    assert last_surely_outside(p[:4], LEGAL) == 2
-    assert last_surely_outside(p[:2], LEGAL) == 0
-    assert last_surely_outside(p, LEGAL) == 2
+    column, transitions = p[:, None], LEGAL[None]
+    assert last_surely_outside(column[:4], transitions) == 2
+    assert last_surely_outside(column[:2], transitions) == 0
+    assert last_surely_outside(column, transitions) == 2
+    # Outside in every column: here, only the first token.
+    both = np.stack([p, p[[0, 2, 1, 3, 4]]], axis=1)
+    assert last_surely_outside(both[:4], np.stack([LEGAL, LEGAL])) == 0

@@ -65,6 +65,7 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "gold_long": 4,
         "docs": 3,
         "docs_without_annotation": 0,
+        "predicted_not_annotated": 0,
     }
     assert scores["mslm_documents"] == [[4, 3, 1], [1, 2, 1], [0, 0, 0]]
     expected = {
