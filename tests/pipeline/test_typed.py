@@ -249,10 +249,15 @@ def test_adding_a_type_keeps_the_old_predictions(trained, make_typed):
     for old, new in zip(before, after, strict=True):
         assert new._.bio_probabilities[:, :2] == pytest.approx(old._.bio_probabilities, abs=1e-5)
         assert (new._.bio_probabilities[:, 2, 2] > 0.9).all()  # found nowhere yet
-    example = Example.from_dict(nlp.make_doc(texts[3]), {"entities": [(37, 43, "Gene")]})
-    set_annotated_labels(example.reference, ["Gene"])
-    learn(nlp, [example], 40)
-    assert entities([nlp(texts[3])]) == [[(37, 43, "Gene")]]
+    genes = [[], [], [], [(37, 43, "Gene")]]
+    examples = partial_examples(nlp)
+    for text, spans in zip(texts, genes, strict=True):
+        example = Example.from_dict(nlp.make_doc(text), {"entities": spans})
+        set_annotated_labels(example.reference, ["Gene"])
+        examples.append(example)
+    learn(nlp, examples, 40)
+    both = [gold + own for (_, gold), own in zip(TEXTS, genes, strict=True)]
+    assert entities(nlp.pipe(texts)) == both
 
 
 # ---- files ----
