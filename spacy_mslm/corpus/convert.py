@@ -1,19 +1,23 @@
-"""Convert a split of any format to Docs, and these to the bytes of a `.spacy` file.
+"""Convert the items of a split to Docs, and these to the bytes of a `.spacy` file.
 
-    formats   -> Sentence (tokens)  -> Doc with the file's tokens
-              -> Document (text)    -> Doc with a tokenizer's tokens, mentions fitted to them
+    Sentence (tokens)  -> Doc with the file's tokens
+    Document (text)    -> Doc with a tokenizer's tokens, mentions fitted to them
 
-Mentions that `doc.ents` cannot hold are never dropped silently: their tokens count as not
-annotated, and they are listed by document and character offsets.
+No mention is dropped silently. Mentions that `doc.ents` cannot hold are listed by document and
+character offsets, and their tokens count as not annotated. In formats in which mentions can
+overlap, span groups keep them:
+
+    doc.spans["mentions"]       all mentions in one part that fit the tokens, also those of doc.ents
+    doc.spans["discontinuous"]  the parts of the others; the parts of a mention have the same id_
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import lru_cache
 
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
@@ -22,25 +26,17 @@ from ..types import Mention
 from ..util.spans import drop_overlapping
 from .counts import Counts, count_docs
 from .detokenise import count_expressible
-from .formats.bioc import read_bioc
-from .formats.brat import read_brat
-from .formats.ebm_nlp import read_ebm_nlp
-from .formats.iob import read_iob
-from .formats.jsonl import read_jsonl
-from .formats.pubtator import read_pubtator
-from .formats.records import Document, LeftOut, Sentence
-from .gold_faults import GoldFaults
-from .readers import read_gold, select, sentences_to_doc, set_mentions
+from .formats.records import DISCONTINUOUS, Document, LeftOut, Sentence
+from .items import Item, item_id, item_text
+from .readers import sentences_to_doc, set_mentions
 from .splits import Source
 
 SPLITS_A_TOKEN = "it splits a token"
 OVERLAPS = "it overlaps a longer one"
-TEXT_FORMATS: dict[str, Callable[[Path], Iterator[Document]]] = {
-    "brat": read_brat,
-    "pubtator": read_pubtator,
-    "bioc": read_bioc,
-    "jsonl": read_jsonl,
-}
+# The span groups of mentions that doc.ents cannot hold.
+MENTIONS, PARTS = "mentions", "discontinuous"
+# The prefix of --tokenizer for the biomedical rules of spacy_mslm.Tokenizer.v1.
+BIOMEDICAL = "biomedical"
 
 
 @dataclass
@@ -48,11 +44,14 @@ class Split:
     """A converted split.
 
     data: The bytes of its `.spacy` file.
-    texts: Id and text of each sentence of an IOB file, or of each document.
-    left_out: Mentions that are left out, with the id of their document. Offsets are characters of
-        the Doc's text.
+    texts: Id and text of each sentence or document.
+    left_out: Mentions that are not in `doc.ents`, with the id of their document. Offsets are
+        characters of the Doc's text.
     expressible: For formats with tokens, the number of mentions that the tokenizer can express in
         running text.
+    gain: The number of mentions that split a token of the tokenizer, but none of the biomedical
+        one; 0 if that is the tokenizer.
+    kept: The number of mentions that are not in `doc.ents`, but in a span group.
     duplicates: A warning about texts that are also in train, or "".
     """
 
@@ -62,6 +61,8 @@ class Split:
     texts: list[tuple[str, str]]
     left_out: list[tuple[str, LeftOut]] = field(default_factory=list)
     expressible: int | None = None
+    gain: int = 0
+    kept: int = 0
     duplicates: str = ""
 
 
@@ -70,94 +71,105 @@ def load_tokenizer(name: str) -> Language:
 
     Args:
         name: `blank:en`, or another language, for spaCy's rules with `spacy_mslm.Tokenizer.v1`;
-            else the name or path of a pipeline.
+            `biomedical:en` for its biomedical rules; else the name or path of a pipeline.
     """
     kind, _, language = name.partition(":")
-    if kind != "blank":
+    if kind not in ("blank", BIOMEDICAL):
         return spacy.load(name)
     nlp = spacy.blank(language)
-    nlp.tokenizer = make_tokenizer()(nlp)
+    nlp.tokenizer = make_tokenizer(biomedical=kind == BIOMEDICAL)(nlp)
     return nlp
 
 
-def read_split(
-    source: Source, nlp: Language, *, scheme: str, limit: int, seed: int | None, n_sents: int
-) -> Split:
-    """Read a split, tokenize running text, fit its mentions to tokens, and count.
+@lru_cache(maxsize=1)
+def _load_biomedical(language: str) -> Callable[[str], Doc]:
+    return load_tokenizer(f"{BIOMEDICAL}:{language}").tokenizer
+
+
+def convert_items(source: Source, items: Sequence[Item], nlp: Language, n_sents: int = 1) -> Split:
+    """Convert the items of a split, which are of one kind.
 
     Args:
-        source: The files, their format and the output.
+        source: The split.
+        items: Its items.
         nlp: The pipeline whose tokenizer is used for running text.
-        scheme: The label scheme of IOB files.
-        limit: Number of sentences or documents to keep; 0 for all.
-        seed: Seed to shuffle them before the limit; None for their order in the file.
-        n_sents: Number of consecutive sentences of an IOB file to join into one document.
+        n_sents: Number of consecutive sentences to join into one document.
     """
-    for option, given in (("--scheme", scheme != "auto"), ("--n-sents", n_sents > 1)):
-        if given and source.format != "iob":
-            raise ValueError(
-                f"{option} applies to IOB files only, but the format of {source.path} is "
-                f"{source.format}. Leave the option out, or name the format (--format)."
-            )
-    if source.format in TEXT_FORMATS:
-        documents = select(TEXT_FORMATS[source.format](source.path), limit, seed)
-        return _convert_documents(source, documents, nlp)
-    if source.format == "spacy":
-        faults = GoldFaults(source.path)
-        docs = list(select(read_gold(source.path, nlp.vocab, faults), limit, seed))
-        faults.report()
-        return _make_split(source, docs)
-    if source.format == "iob":
-        sentences = list(select(read_iob(source.path, scheme), limit, seed))
-    else:
-        sentences = list(select(read_ebm_nlp(source.path, source.name), limit, seed))
-    return _convert_sentences(source, sentences, nlp, n_sents)
+    finer = _load_biomedical(nlp.lang)
+    sentences = [item for item in items if isinstance(item, Sentence)]
+    documents = [item for item in items if isinstance(item, Document)]
+    if sentences:
+        return _convert_sentences(source, sentences, nlp.tokenizer, finer, n_sents)
+    if documents:
+        return _convert_documents(source, documents, nlp.tokenizer, finer)
+    return _make_split(source, [item for item in items if isinstance(item, Doc)], items)
 
 
 def _convert_sentences(
-    source: Source, sentences: Sequence[Sentence], nlp: Language, n_sents: int
+    source: Source,
+    sentences: Sequence[Sentence],
+    tokenize: Callable[[str], Doc],
+    finer: Callable[[str], Doc],
+    n_sents: int,
 ) -> Split:
     vocab = Vocab()  # not the tokenizer's: the file must not depend on it
+    starts = source.format != "ebm_nlp"  # its records are longer than a sentence
     docs = [
-        sentences_to_doc(vocab, sentences[i : i + n_sents], starts=source.format == "iob")
+        sentences_to_doc(vocab, sentences[i : i + n_sents], starts=starts)
         for i in range(0, len(sentences), n_sents)
     ]
-    split = _make_split(source, docs)
-    # Sentences are compared, not documents: joined ones differ as soon as one sentence does.
-    split.texts = [(s.id, " ".join(s.words)) for s in sentences]
+    if source.format == "gliner":
+        for doc, sentence in zip(docs, sentences, strict=True):
+            _set_group(doc, [*sentence.mentions, *sentence.overlapping])
+    split = _make_split(source, docs, sentences)
+    split.kept = sum(len(sentence.overlapping) for sentence in sentences)
     for sentence in sentences:
-        for start, end, reason in sentence.left_out:
+        overlapping = [LeftOut(start, end, OVERLAPS) for start, end, _ in sentence.overlapping]
+        for start, end, reason in (*sentence.left_out, *overlapping):
             first = sum(len(word) + 1 for word in sentence.words[:start])
             last = first + len(" ".join(sentence.words[start:end]))
             split.left_out.append((sentence.id, LeftOut(first, last, reason)))
     progress = tqdm(sentences, desc=f"{source.name}, detokenised", disable=None, leave=False)
-    split.expressible = count_expressible(progress, nlp.tokenizer)
+    split.expressible, split.gain = count_expressible(progress, tokenize, finer)
     return split
 
 
-def _convert_documents(source: Source, documents: Iterator[Document], nlp: Language) -> Split:
+def _convert_documents(
+    source: Source,
+    documents: Sequence[Document],
+    tokenize: Callable[[str], Doc],
+    finer: Callable[[str], Doc],
+) -> Split:
     docs = []
-    left_out = []
+    left_out: list[tuple[str, LeftOut]] = []
+    gain = 0
     for document in tqdm(documents, desc=source.name, unit=" docs", disable=None, leave=False):
         # Not nlp(): its limit on the length is for pipes, which do not run here.
-        doc = nlp.tokenizer(document.text)
+        doc = tokenize(document.text)
         doc.user_data["id"] = document.id
-        left_out += [(document.id, left) for left in fit_mentions(doc, document)]
+        missed = fit_mentions(doc, document)
+        split_tokens = [left for left in missed if left.reason == SPLITS_A_TOKEN]
+        if split_tokens:
+            fine = finer(document.text)
+            gain += sum(fine.char_span(start, end) is not None for start, end, _ in split_tokens)
+        left_out += [(document.id, left) for left in missed]
         docs.append(doc)
-    split = _make_split(source, docs)
-    split.left_out = left_out
+    split = _make_split(source, docs, documents)
+    split.left_out, split.gain = left_out, gain
+    nested = sum(left.reason == OVERLAPS for _, left in left_out)
+    split.kept = nested + sum(len({span.id for span in doc.spans[PARTS]}) for doc in docs)
     return split
 
 
 def fit_mentions(doc: Doc, document: Document) -> list[LeftOut]:
-    """Set the entities of a Doc to the mentions that fit its tokens.
+    """Set the entities and span groups of a Doc to the mentions that fit its tokens.
 
-    Where mentions overlap the longest is kept, or the first of equally long ones.
+    Where mentions overlap, the entity is the longest, or the first of equally long ones.
 
     Returns:
-        The mentions that are left out, including those of the reader.
+        The mentions that are not entities.
     """
-    left_out = list(document.left_out)
+    left_out: list[LeftOut] = []
     fitting: list[tuple[int, int, Mention]] = []  # tokens, and the mention in characters
     for start, end, label in dict.fromkeys(document.mentions):
         span = doc.char_span(start, end)
@@ -169,18 +181,40 @@ def fit_mentions(doc: Doc, document: Document) -> list[LeftOut]:
     kept = drop_overlapping(fitting)
     overlapping = {item[2] for item in fitting} - {item[2] for item in kept}
     left_out += [LeftOut(mention.start, mention.end, OVERLAPS) for mention in overlapping]
+    for parts, _ in document.in_parts:
+        end = max(end for _, end in parts)
+        left_out.append(LeftOut(min(parts)[0], end, DISCONTINUOUS))
     missing: set[int] = set()
     for start, end, _ in left_out:
         cover = doc.char_span(start, end, alignment_mode="expand")
         missing.update(range(cover.start, cover.end) if cover is not None else ())
     set_mentions(doc, [Mention(start, end, m.label) for start, end, m in kept], missing)
+    _set_group(doc, [Mention(start, end, m.label) for start, end, m in fitting])
+    _set_parts(doc, document)
     return sorted(left_out)
 
 
-def _make_split(source: Source, docs: list[Doc]) -> Split:
+def _set_group(doc: Doc, mentions: Iterable[Mention]) -> None:
+    ordered = sorted(mentions, key=lambda mention: (mention.start, -mention.end, mention.label))
+    doc.spans[MENTIONS] = [Span(doc, start, end, label) for start, end, label in ordered]
+
+
+def _set_parts(doc: Doc, document: Document) -> None:
+    """Set the group of parts. Mentions of which a part splits a token are not in it."""
+    spans = []
+    for number, (parts, label) in enumerate(document.in_parts):
+        found = [doc.char_span(start, end, label) for start, end in sorted(parts)]
+        if None not in found:
+            name = str(number)
+            spans += [Span(doc, s.start, s.end, label, span_id=name) for s in found if s]
+    doc.spans[PARTS] = spans
+
+
+def _make_split(source: Source, docs: list[Doc], items: Sequence[Item]) -> Split:
     # Not all attributes: lexical ones such as norms would only make the file larger.
     doc_bin = DocBin(attrs=["ENT_IOB", "ENT_TYPE", "SENT_START"], store_user_data=True)
     for doc in docs:
         doc_bin.add(doc)
-    texts = [(str(doc.user_data["id"]), doc.text) for doc in docs]
+    # Sentences are compared, not documents: joined ones differ as soon as one sentence does.
+    texts = [(item_id(item), item_text(item)) for item in items]
     return Split(source, doc_bin.to_bytes(), count_docs(docs), texts)

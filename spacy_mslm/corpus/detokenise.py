@@ -32,18 +32,36 @@ def detokenise(words: Sequence[str]) -> tuple[str, list[int]]:
     return text, starts
 
 
-def count_expressible(sentences: Iterable[Sentence], tokenize: Callable[[str], Doc]) -> int:
-    """Count the mentions of detokenised sentences that begin and end at token boundaries."""
-    count = 0
+def count_expressible(
+    sentences: Iterable[Sentence],
+    tokenize: Callable[[str], Doc],
+    finer: Callable[[str], Doc] | None = None,
+) -> tuple[int, int]:
+    """Count the mentions of detokenised sentences that begin and end at token boundaries.
+
+    Args:
+        sentences: The sentences.
+        tokenize: A tokenizer.
+        finer: Another tokenizer.
+
+    Returns:
+        Their number with the tokenizer, and how many more there are with the other one.
+    """
+    count, more = 0, 0
     for sentence in sentences:
         if sentence.mentions:
             text, starts = detokenise(sentence.words)
-            doc = tokenize(text)
-            for start, end, _ in sentence.mentions:
-                last = end - 1
-                span = doc.char_span(starts[start], starts[last] + len(sentence.words[last]))
-                count += span is not None
-    return count
+            ends = [start + len(word) for start, word in zip(starts, sentence.words, strict=True)]
+            places = [(starts[start], ends[end - 1]) for start, end, _ in sentence.mentions]
+            fitting = _count_fitting(tokenize(text), places)
+            count += fitting
+            if finer is not None and fitting < len(places):
+                more += max(0, _count_fitting(finer(text), places) - fitting)
+    return count, more
+
+
+def _count_fitting(doc: Doc, places: Sequence[tuple[int, int]]) -> int:
+    return sum(doc.char_span(start, end) is not None for start, end in places)
 
 
 def _is_spaced(words: Sequence[str], i: int) -> bool:

@@ -63,5 +63,6 @@ def duplicate_warning(
         return ""
     return (
         f"{len(found)} of the {total} texts of {other} are also in {train}, so scores on "
-        f"them may be too high: {listing(found)}. Remove them from {train}."
+        f"them may be too high: {listing(found)}. Remove them from {train}, "
+        "or convert the corpus with --dedup."
     )

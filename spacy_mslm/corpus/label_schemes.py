@@ -42,7 +42,7 @@ def split_tag(tag: str, source: str, line: int) -> tuple[str, str]:
     if letter not in _PREFIXES:
         prefixes = ", ".join(_PREFIXES)
         raise ValueError(
-            f"{source}, line {line}: the last column is not an entity tag. A tag is 'O', or "
+            f"{source}, line {line}: this is not an entity tag. A tag is 'O', or "
             f"one of {prefixes}, a hyphen and a label, such as 'B-Disease'. Correct the line, "
             "or remove it."
         )
@@ -61,17 +61,21 @@ def check_scheme(scheme: str) -> None:
         raise ValueError(Errors.M101.format(what="label scheme", got=scheme, expected=expected))
 
 
-def detect_scheme(sentences: Iterable[tuple[int, Sequence[str]]], source: str = "tags") -> str:
+def detect_scheme(
+    sentences: Iterable[tuple[int, Sequence[str]]], source: str = "tags", step: int = 1
+) -> str:
     """Return the scheme of a file, by the rules above: iob1, iob2 or bioes.
 
-    sentences: For each sentence, the line of its first tag, and its tags (one per line).
+    sentences: For each sentence, the line of its first tag, and its tags.
     source: The file's name, for error messages.
+    step: Number of lines from one tag to the next: 0 if all tags of a sentence are on one line.
     """
     opening_i: list[int] = []
     plain_b = 0
     for first_line, tags in sentences:
         before = ""
-        for line, tag in enumerate(tags, start=first_line):
+        for i, tag in enumerate(tags):
+            line = first_line + i * step
             # Most tags are O, and need no parsing.
             prefix, label = ("O", "") if tag == "O" else split_tag(tag, source, line)
             if prefix in ("E", "S"):
@@ -94,7 +98,7 @@ def detect_scheme(sentences: Iterable[tuple[int, Sequence[str]]], source: str = 
 
 
 def decode_tags(
-    tags: Sequence[str], scheme: str, source: str = "tags", first_line: int = 1
+    tags: Sequence[str], scheme: str, source: str = "tags", first_line: int = 1, step: int = 1
 ) -> list[Mention]:
     """Return the mentions of one sentence.
 
@@ -104,6 +108,7 @@ def decode_tags(
     scheme: iob1, iob2 or bioes.
     source: The file's name, for error messages.
     first_line: The line of the first tag, for error messages.
+    step: Number of lines from one tag to the next.
     """
     mentions: list[Mention] = []
     start, before, previous = 0, "", "O"
@@ -112,7 +117,7 @@ def decode_tags(
         if tag == previous == "O":
             continue
         # The error of an unfinished BIOES mention at the end is on the line of the last tag.
-        line = first_line + min(i, len(tags) - 1)
+        line = first_line + step * min(i, len(tags) - 1)
         prefix, label = split_tag(tag, source, line)
         joins = prefix in ("I", "E") and previous in ("B", "I") and label == before
         if _illegal(scheme, previous, prefix, joins, label == before):

@@ -1,9 +1,11 @@
-"""Find the splits of an annotated corpus: a file, a folder of BRAT files or `.spacy` shards, or a
-folder in which each split is one of these.
+"""Find the splits of an annotated corpus: a file, a folder of BRAT files, Arrow files or `.spacy`
+shards, or a folder in which each split is one of these.
 
     set/train.tsv  set/devel.tsv  set/test.tsv          (or dev, valid; any of SUFFIXES)
     set/train/7.txt  set/train/7.ann  set/dev/...       BRAT
     set/train/00000.spacy  set/train/00001.spacy ...    shards
+    set/train/data-00000-of-00001.arrow ...             Hugging Face, written by save_to_disk
+    set/train-00000-of-00001.parquet ...                Hugging Face, as on the hub
     set/documents  set/annotations                      EBM-NLP, with its own splits
 """
 
@@ -13,11 +15,20 @@ from typing import NamedTuple
 from ..errors import Errors
 from .formats.detection import FORMATS, detect_format
 from .formats.ebm_nlp import is_ebm_nlp
+from .formats.hugging_face import is_hugging_face
 from .formats.records import SPLITS
 
 # The names of the input files without suffix, by the name of the output.
-SPLIT_NAMES = {"train": ("train",), "dev": ("devel", "dev", "valid"), "test": ("test",)}
-SUFFIXES = (".tsv", ".txt", ".iob", ".conll", ".pubtator", ".xml", ".jsonl", ".spacy")
+SPLIT_NAMES = {
+    "train": ("train",),
+    "dev": ("devel", "dev", "valid", "validation"),
+    "test": ("test",),
+}
+SUFFIXES = (
+    *(".tsv", ".txt", ".iob", ".conll", ".pubtator", ".xml", ".json", ".jsonl", ".parquet"),
+    ".spacy",
+)
+_ONE_SHARD = "-00000-of-00001"  # of a Hugging Face dataset
 
 
 class Source(NamedTuple):
@@ -29,13 +40,17 @@ class Source(NamedTuple):
     output: Path
 
 
-def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> list[Source]:
+def find_sources(
+    input_path: Path, output_path: Path, format: str = "auto", *, to_split: bool = False
+) -> list[Source]:
     """Find the splits of an input; train is the first if there is one.
 
     Args:
         input_path: A file, or a folder as above.
         output_path: A .spacy file, or a folder for one file per split.
         format: One of FORMATS, or auto to detect the format of each file.
+        to_split: Whether the input has no splits yet, and gets them after reading. The only source
+            has the output folder as its output.
 
     Raises:
         ValueError: If there are no splits, or the output does not fit the input.
@@ -45,7 +60,7 @@ def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> l
         raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
     if not input_path.exists():
         raise ValueError(Errors.M106.format(path=input_path))
-    if input_path.is_file() or _is_brat(input_path) or _is_shards(input_path):
+    if input_path.is_file() or _is_one(input_path):
         source = Source(output_path.stem, input_path, _look(input_path, format), output_path)
         sources = [source]
     elif format == "ebm_nlp" or (format == "auto" and is_ebm_nlp(input_path)):
@@ -57,6 +72,15 @@ def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> l
             for split, path in _find_splits(input_path).items()
         ]
     is_file = sources[0].output == output_path
+    if to_split:
+        if not is_file:
+            raise ValueError(
+                f"{input_path} has splits already: {', '.join(s.name for s in sources)}. Leave "
+                "--split out, or give one file."
+            )
+        if output_path.suffix == ".spacy" or output_path.is_file():
+            raise ValueError(f"--split writes a folder, but {output_path} is a file.")
+        return sources
     is_taken = output_path.is_dir() if is_file else output_path.is_file()
     onto_itself = {s.output.resolve() for s in sources} & {s.path.resolve() for s in sources}
     if (output_path.suffix == ".spacy") != is_file or is_taken or onto_itself:
@@ -68,16 +92,27 @@ def find_sources(input_path: Path, output_path: Path, format: str = "auto") -> l
     return sources
 
 
-def _find_splits(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _splits_in(folder: Path) -> dict[str, list[Path]]:
+    """Return the entries of a folder that have the name of each split."""
     entries = sorted(folder.iterdir())
-    for split, stems in SPLIT_NAMES.items():
-        paths = [
+    return {
+        split: [
             entry
             for entry in entries
             if (entry.is_dir() and entry.name in stems)
-            or (entry.stem in stems and entry.suffix.lower() in SUFFIXES and entry.is_file())
+            or (
+                entry.stem.removesuffix(_ONE_SHARD) in stems
+                and entry.suffix.lower() in SUFFIXES
+                and entry.is_file()
+            )
         ]
+        for split, stems in SPLIT_NAMES.items()
+    }
+
+
+def _find_splits(folder: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for split, paths in _splits_in(folder).items():
         if len(paths) > 1:
             names = ", ".join(path.name for path in paths)
             raise ValueError(
@@ -88,13 +123,22 @@ def _find_splits(folder: Path) -> dict[str, Path]:
             found[split] = paths[0]
     if not found:
         stems = tuple(stem for names in SPLIT_NAMES.values() for stem in names)
-        kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT or .spacy files"
+        kinds = f"{', '.join(SUFFIXES)}, or folders of BRAT, Arrow or .spacy files"
         expected = f"{', '.join(stems)} ({kinds})"
         raise ValueError(
             f"The folder {folder} holds none of the splits {expected}. Rename its files, or "
             "convert them one by one."
         )
     return found
+
+
+def _is_one(folder: Path) -> bool:
+    """Return whether a folder is one split, and not a folder of splits."""
+    return (
+        _is_brat(folder)
+        or _is_shards(folder)
+        or (is_hugging_face(folder) and not any(_splits_in(folder).values()))
+    )
 
 
 def _is_brat(folder: Path) -> bool:
@@ -110,5 +154,7 @@ def _look(path: Path, format: str) -> str:
     if format != "auto":
         return format
     if path.is_dir():
+        if is_hugging_face(path):
+            return "hugging_face"
         return "spacy" if _is_shards(path) else "brat"
     return detect_format(path)

@@ -6,10 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..corpus.convert import Split, load_tokenizer, read_split
+from ..corpus.convert import (
+    BIOMEDICAL,
+    MENTIONS,
+    PARTS,
+    SPLITS_A_TOKEN,
+    Split,
+    convert_items,
+    load_tokenizer,
+)
 from ..corpus.counts import make_figures
 from ..corpus.duplicates import duplicate_warning, text_key
-from ..corpus.splits import find_sources
+from ..corpus.items import Item, ReadOptions, read_items
+from ..corpus.partition import parse_shares, partition, remove_duplicates
+from ..corpus.readers import select
+from ..corpus.splits import Source, find_sources
 from ..errors import listing
 from ..util.files import replace_files
 from .table9 import ComparedFigure, compare, read_paper
@@ -21,11 +32,13 @@ STATISTICS = "stats.json"
 class Conversion:
     """The converted splits and the files written.
 
+    removed: The ids of the documents that `dedup` has removed from each split.
     rows, statistics: The statistics of a folder with splits, as rows of a table and as written to
         stats.json.
     """
 
     splits: list[Split]
+    removed: dict[str, list[str]] = field(default_factory=dict)
     rows: list[ComparedFigure] = field(default_factory=list)
     statistics: dict[str, Any] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
@@ -41,6 +54,10 @@ def convert(
     limit: int = 0,
     seed: int | None = None,
     n_sents: int = 1,
+    split: str | None = None,
+    group: str = "",
+    dedup: bool = False,
+    tags: Sequence[str] = (),
     set_name: str | None = None,
 ) -> Conversion:
     """Convert a file, or the splits of a folder, to .spacy files.
@@ -48,17 +65,25 @@ def convert(
     Nothing is written unless the whole input is valid.
 
     Args:
-        input_path: A file, a folder of BRAT or .spacy files, or a folder with the splits train,
-            devel (dev, valid) and test.
+        input_path: A file, a folder of BRAT, Arrow or .spacy files, or a folder with the splits
+            train, devel (dev, valid, validation) and test.
         output_path: A .spacy file, or a folder for train.spacy, dev.spacy, test.spacy and
             stats.json.
         format: One of `formats.detection.FORMATS`, or auto.
-        scheme: The label scheme of IOB files: auto, iob1, iob2 or bioes.
-        tokenizer: The tokenizer of running text: `blank:LANG`, or name or path of a pipeline.
+        scheme: The label scheme of tags: auto, iob1, iob2 or bioes.
+        tokenizer: The tokenizer of running text: `blank:LANG`, `biomedical:LANG`, or name or path
+            of a pipeline.
         limit: Number of sentences or documents to keep; 0 for all. For a folder, `limit` and `seed`
             apply to train only, so that the other splits stay comparable with published figures.
-        seed: Seed to shuffle them before the limit; None to keep their order.
+        seed: Seed to shuffle them before the limit; None to keep their order. Also the seed of
+            `split`; None for 0.
         n_sents: Number of consecutive sentences of an IOB file to join into one document.
+        split: Shares of train, dev and test ("0.8,0.1,0.1") or of train and dev, to split an input
+            that is one file, or one folder of documents.
+        group: The key of JSON records whose value says which of them stay together in `split`.
+        dedup: Remove documents of train whose text is also in dev or test, and documents of dev
+            whose text is also in test.
+        tags: The names of numeric tags in Hugging Face datasets, in the order of their numbers.
         set_name: The corpus in the paper's Table 9 to compare a folder with; by default the name of
             the output folder.
 
@@ -66,29 +91,35 @@ def convert(
         ValueError: If the input is invalid.
         OSError: If the output cannot be written. Existing files are unchanged.
     """
-    sources = find_sources(input_path, output_path, format)
-    is_set = sources[0].output != output_path
+    shares = parse_shares(split) if split else {}
+    sources = find_sources(input_path, output_path, format, to_split=bool(shares))
+    is_set = bool(shares) or sources[0].output != output_path
+    if dedup and not is_set:
+        raise ValueError(f"--dedup compares splits, but {input_path} is one. Add --split.")
+    if group and not shares:
+        raise ValueError("--group says what --split keeps together. Give --split, too.")
     nlp = load_tokenizer(tokenizer)
+    options = ReadOptions(scheme, tuple(tags), group, n_sents)
+    items = {source: read_items(source, nlp.vocab, options) for source in sources}
+    if shares:
+        items = _split_items(items, shares, output_path, limit=limit, seed=seed)
     conversion = Conversion([])
+    if dedup:
+        kept, conversion.removed = remove_duplicates({s.name: i for s, i in items.items()})
+        items = {source: kept[source.name] for source in items}
     train_keys: set[bytes] = set()
-    for source in sources:
-        whole = is_set and source.name != "train"
-        split = read_split(
-            source,
-            nlp,
-            scheme=scheme,
-            limit=0 if whole else limit,
-            seed=None if whole else seed,
-            n_sents=n_sents,
-        )
+    for source, found in items.items():
+        whole = shares or (is_set and source.name != "train")
+        chosen = found if whole else list(select(found, limit, seed))
+        converted = convert_items(source, chosen, nlp, n_sents)
         if source.name == "train":
-            train_keys = {text_key(text) for _, text in split.texts}
+            train_keys = {text_key(text) for _, text in converted.texts}
         else:
-            split.duplicates = duplicate_warning(
-                train_keys, split.texts, train="train", other=source.name
+            converted.duplicates = duplicate_warning(
+                train_keys, converted.texts, train="train", other=source.name
             )
-        conversion.splits.append(split)
-    if not limit:
+        conversion.splits.append(converted)
+    if not limit and not shares:
         check_labels(conversion.splits)
     files = {split.source.output: split.data for split in conversion.splits}
     if is_set:
@@ -106,6 +137,23 @@ def convert(
         ) from None
     conversion.written = list(files)
     return conversion
+
+
+def _split_items(
+    items: dict[Source, list[Item]],
+    shares: dict[str, float],
+    output: Path,
+    *,
+    limit: int,
+    seed: int | None,
+) -> dict[Source, list[Item]]:
+    """Split the items of the only source; return those of each split."""
+    ((source, found),) = items.items()
+    parts = partition(list(select(found, limit, seed)), shares, seed or 0)
+    return {
+        source._replace(name=name, output=output / f"{name}.spacy"): part
+        for name, part in parts.items()
+    }
 
 
 def check_labels(splits: Sequence[Split]) -> None:
@@ -148,11 +196,33 @@ def add_statistics(conversion: Conversion, set_name: str, tokenizer: str) -> Non
             for name, split in splits.items()
             if split.expressible is not None
         },
+        "kept_in_spans": {name: split.kept for name, split in splits.items()},
+        "removed_duplicates": conversion.removed,
         "left_out": {
             name: [{"id": doc, **left._asdict()} for doc, left in split.left_out]
             for name, split in splits.items()
         },
     }
+
+
+def tokenizer_hint(splits: Sequence[Split]) -> str:
+    """Return a hint to the biomedical tokenizer with the gain that it would bring; "" for none."""
+    gain = sum(split.gain for split in splits)
+    if not gain:
+        return ""
+    lost = sum(_count_split_tokens(split) for split in splits)
+    total = sum(split.counts.mentions + len(split.left_out) for split in splits)
+    return (
+        f"{lost} of {total} mentions ({lost / total:.1%}) begin or end inside a token of running "
+        f"text. With '--tokenizer {BIOMEDICAL}:en', {gain} of them would fit. Train with the same "
+        f"tokenizer: --nlp.tokenizer.{BIOMEDICAL} true."
+    )
+
+
+def _count_split_tokens(split: Split) -> int:
+    if split.expressible is not None:
+        return split.counts.mentions - split.expressible
+    return sum(left.reason == SPLITS_A_TOKEN for _, left in split.left_out)
 
 
 def split_warnings(splits: Sequence[Split]) -> list[str]:
@@ -165,6 +235,11 @@ def split_warnings(splits: Sequence[Split]) -> list[str]:
                 f"{split.source.name}: {len(places)} gold mention(s) left out, each as {reason}; "
                 "their tokens, except those of other mentions, count as not annotated. Documents "
                 f"and characters: {listing(places)}."
+            )
+        if split.kept:
+            warnings.append(
+                f"{split.source.name}: {split.kept} of these are kept in doc.spans: nested and "
+                f"overlapping ones in {MENTIONS!r}, the parts of discontinuous ones in {PARTS!r}."
             )
     warnings += [split.duplicates for split in splits if split.duplicates]
     if len({frozenset(split.counts.labels) for split in splits}) > 1:

@@ -36,6 +36,9 @@ _SIGN_RUN = re.compile(rf"(?<![^\w\s])(?<!_)(?:[^\w\s]|_){{{SIGNS + 1},}}")
 # length of a stretch without whitespace. Sequences, URLs and chemical names are shorter than this.
 STRETCH = 1024
 _LONG_STRETCH = re.compile(rf"(?<!\S)\S{{{STRETCH + 1},}}")
+# Signs that the biomedical rules split off: all but points and commas between digits ("0.05").
+_SIGN = r"(?:[^\w\s]|_)"
+_INNER_SIGN = r"(?:[^\w\s.,]|_|(?<![0-9])[.,]|[.,](?![0-9]))"
 
 
 class MSLMTokenizer(Tokenizer):
@@ -92,18 +95,29 @@ class MSLMTokenizer(Tokenizer):
         return doc
 
 
-def make_tokenizer(max_length: int = 10_000_000) -> Callable[[Language], MSLMTokenizer]:
+def make_tokenizer(
+    max_length: int = 10_000_000, biomedical: bool = False
+) -> Callable[[Language], MSLMTokenizer]:
     """Create the tokenizer `spacy_mslm.Tokenizer.v1`, with the rules of the language.
 
     max_length: Value of `nlp.max_length`; spaCy raises E088 for longer texts. spaCy's own limit of
         1,000,000 characters is meant for parsers, which process a whole text at once; the `mslm`
         pipe works in windows and needs little more memory than the Doc itself.
+    biomedical: Also make each sign a token ("IL-2R+" is IL, -, 2R, +), so that fewer mentions begin
+        or end inside a token. Numbers, URLs and the exceptions of the language stay whole.
     """
 
     def create(nlp: Language) -> MSLMTokenizer:
         nlp.max_length = max_length
         defaults = nlp.Defaults
-        prefixes, suffixes, infixes = defaults.prefixes, defaults.suffixes, defaults.infixes
+        prefixes, suffixes, infixes = (
+            [*(rules or ()), *([sign] if biomedical else [])]
+            for rules, sign in (
+                (defaults.prefixes, _SIGN),
+                (defaults.suffixes, _SIGN),
+                (defaults.infixes, _INNER_SIGN),
+            )
+        )
         return MSLMTokenizer(
             nlp.vocab,
             rules=defaults.tokenizer_exceptions,

@@ -17,6 +17,7 @@ from spacy_mslm.corpus.formats.brat import read_brat
 from spacy_mslm.corpus.formats.detection import detect_format
 from spacy_mslm.corpus.formats.jsonl import read_jsonl
 from spacy_mslm.corpus.formats.pubtator import read_pubtator
+from spacy_mslm.corpus.formats.records import Document
 
 # ---- round trips ----
 
@@ -67,7 +68,7 @@ def test_brat_round_trip(tmp_path, document):
         for i, (start, end, label) in enumerate(document.mentions)
     ]
     (tmp_path / "7.ann").write_text("\n".join(lines), encoding="utf8", newline="\n")
-    assert list(read_brat(tmp_path)) == [("7", document.text, document.mentions, 1, ())]
+    assert list(read_brat(tmp_path)) == [Document("7", document.text, document.mentions, 1)]
 
 
 @round_trip(exclude="\r\n\t", count=2)
@@ -78,8 +79,8 @@ def test_pubtator_round_trip(tmp_path, document):
     lines += ["1\tCID\tD01\tD02", "", "2|t|x", "2|a|"]
     path.write_text("\n".join(lines), encoding="utf8", newline="\n")
     first, second = read_pubtator(path)
-    assert first == ("1", document.text, document.mentions, 1, ())
-    assert second == ("2", "x\n", [], len(lines) - 1, ())
+    assert first == Document("1", document.text, document.mentions, 1)
+    assert second == Document("2", "x\n", [], len(lines) - 1)
 
 
 XML_FORBIDS = "".join(map(chr, range(32))) + "\ufffe\uffff"
@@ -144,8 +145,8 @@ def test_jsonl_round_trip(tmp_path, shape, document):
     lines = [json.dumps(record), "", json.dumps({**record, "id": 9}, ensure_ascii=False)]
     path.write_text("\n".join(lines), encoding="utf8", newline="\n")
     assert list(read_jsonl(path)) == [
-        ("set.jsonl:1", document.text, document.mentions, 1, ()),
-        ("9", document.text, document.mentions, 3, ()),
+        Document("set.jsonl:1", document.text, document.mentions, 1),
+        Document("9", document.text, document.mentions, 3),
     ]
 
 
@@ -169,8 +170,7 @@ def test_brat_parts_other_lines_and_order(tmp_path):
     first, second = read_brat(tmp_path)
     assert (first.id, first.text, first.mentions) == ("a", "", [])
     assert second.mentions == [(6, 19, "D")]
-    reason = "it is in several parts"
-    assert second.left_out == ((0, 19, reason), (0, 26, reason))
+    assert second.in_parts == ((((0, 5), (12, 19)), "D"), (((21, 26), (0, 5)), "D"))
 
 
 def test_bioc_sentences_gaps_and_parts(tmp_path):
@@ -192,7 +192,7 @@ def test_bioc_sentences_gaps_and_parts(tmp_path):
     first, second = read_bioc(path)
     assert first.text == "No ataxia.\nRenal failure."
     assert first.mentions == [(3, 9, "D"), (11, 24, "D")]
-    assert first.left_out == ((3, 24, "it is in several parts"),)
+    assert first.in_parts == ((((3, 9), (17, 24)), "D"),)
     assert (second.id, second.text) == ("b", "")
 
 

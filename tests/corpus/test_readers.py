@@ -108,7 +108,7 @@ def test_unusual_characters_stay_inside_their_token(tmp_path):
         (b"a\tO\nsecret\t", "line 2: one column"),
         (b"a\tO\nsecret\tB-D\nsecr", "line 3: one column"),
         (b"a\tO\n\tO\n", "line 2: the token is empty"),
-        (b"a\tO\n\nsecret\tQ-D\n", "line 3: the last column is not an entity tag"),
+        (b"a\tO\n\nsecret\tQ-D\n", "line 3: this is not an entity tag"),
         (b"a\tO\n\nsecret\tB-\n", "line 3: the tag has an empty label"),
         (b"a\tO\nb\tB-D\n\nsecret\tI-D\n", "line 4: this I- tag begins"),
         (b"a\tB-D\nsecret\tO\nb\tE-D\n", "line 2: this tag is not legal here in BIOES"),

@@ -6,41 +6,23 @@
           <location offset="32" length="10"/><text>Famotidine</text></annotation>
       </passage></document></collection>
 
-The text is the passages with one line break between them, whatever the gap in their offsets. With
-the usual gaps of one character, offsets in the text are those of the file.
+`bioc_document` says how the text is put together.
 """
 
 import gzip
 import re
 import zlib
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from ...errors import Errors
-from ...types import Mention
-from .records import (
-    DISCONTINUOUS,
-    Document,
-    LeftOut,
-    check_ids,
-    check_mention,
-    check_surface,
-    format_error,
-)
+from .bioc_document import LOCATION_RULE, OFFSET_RULE, Annotation, Segment, place_mentions
+from .records import Document, check_ids, format_error
 
 CHUNK = 1 << 16
 LINE = "line"  # attribute that the parser adds: the line on which an element begins
-
-
-class _Segment(NamedTuple):
-    """The text of a passage or sentence, and its offset in the document."""
-
-    offset: int
-    text: str
 
 
 def read_bioc(path: Path) -> Iterator[Document]:
@@ -115,72 +97,34 @@ class _Parser:
 
 
 def _make_document(name: str, document: Element, path: Path) -> Document:
-    segments = _segments(document, path)
-    text = "\n".join(segment.text for segment in segments)
-    mentions: list[Mention] = []
-    left_out: list[LeftOut] = []
-    for annotation in document.iter("annotation"):
-        line = int(annotation.attrib[LINE])
-        infons = {infon.get("key"): infon.text or "" for infon in annotation.iterfind("infon")}
-        label = infons.get("type", "").strip()
-        parts = []
-        for offset, length in _locations(annotation, path):
-            start, last = _place(offset, segments), _place(offset + length - 1, segments)
-            if not length or start is None or last is None:
-                end, size = offset + length, len(text)
-                raise ValueError(
-                    Errors.M160.format(path=path, line=line, start=offset, end=end, length=size)
-                )
-            parts.append((start, last + 1))
-            check_mention(Mention(start, last + 1, label), text, path=path, line=line)
-        found = " ".join(text[start:end] for start, end in parts)
-        check_surface(found, annotation.findtext("text", ""), path=path, line=line)
-        if len(parts) == 1:
-            mentions.append(Mention(*parts[0], label))
-        else:
-            end = max(end for _, end in parts)
-            left_out.append(LeftOut(min(parts)[0], end, DISCONTINUOUS))
-    return Document(name, text, mentions, int(document.attrib[LINE]), tuple(left_out))
+    segments = list(_segments(document, path))
+    annotations = (_annotation(element, path) for element in document.iter("annotation"))
+    return place_mentions(name, segments, annotations, path, int(document.attrib[LINE]))
 
 
-def _segments(document: Element, path: Path) -> list[_Segment]:
-    """Return the passages and sentences that have a text, in their order."""
-    segments: list[_Segment] = []
+def _segments(document: Element, path: Path) -> Iterator[Segment]:
+    """Yield the passages and sentences that have a text, in their order."""
     parents = (e for e in document.iter() if e.tag in ("passage", "sentence"))
     for parent in parents:
         for element in parent.iterfind("text"):
+            line = int(element.attrib[LINE])
             offset = _number(parent.findtext("offset", "").strip())
             if offset is None:
-                rule = "a passage or sentence with a text has an <offset>, a whole number"
-                raise format_error(path, int(element.attrib[LINE]), rule)
-            if segments and offset < segments[-1].offset + len(segments[-1].text):
-                rule = "passages and sentences are in the order of offsets, and do not overlap"
-                raise format_error(path, int(element.attrib[LINE]), rule)
-            segments.append(_Segment(offset, "".join(element.itertext())))
-    return segments
+                raise format_error(path, line, OFFSET_RULE)
+            yield Segment(offset, "".join(element.itertext()), line)
 
 
-def _locations(annotation: Element, path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the length of each part of a mention."""
-    rule = "a mention has a <location> with whole numbers as offset and length"
-    elements = annotation.findall("location")
-    if not elements:
-        raise format_error(path, int(annotation.attrib[LINE]), rule)
-    for element in elements:
-        offset, length = _number(element.get("offset", "")), _number(element.get("length", ""))
+def _annotation(element: Element, path: Path) -> Annotation:
+    infons = {infon.get("key"): infon.text or "" for infon in element.iterfind("infon")}
+    line = int(element.attrib[LINE])
+    locations = []
+    for location in element.findall("location"):
+        offset, length = _number(location.get("offset", "")), _number(location.get("length", ""))
         if offset is None or length is None:
-            raise format_error(path, int(element.attrib[LINE]), rule)
-        yield offset, length
+            raise format_error(path, line, LOCATION_RULE)
+        locations.append((offset, length))
+    return Annotation(infons.get("type", "").strip(), locations, element.findtext("text", ""), line)
 
 
 def _number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
-
-
-def _place(offset: int, segments: list[_Segment]) -> int | None:
-    """Map an offset of the document to its place in the text; None if no text is there."""
-    index = bisect_right(segments, offset, key=lambda segment: segment.offset) - 1
-    if index < 0 or offset >= segments[index].offset + len(segments[index].text):
-        return None
-    before = sum(len(segment.text) + 1 for segment in segments[:index])
-    return before + offset - segments[index].offset

@@ -1,7 +1,7 @@
 """BRAT standoff: a folder of texts (`7.txt`), each with its annotation beside it (`7.ann`).
 
     T1<tab>Disease 12 31<tab>acute renal failure
-    T2<tab>Disease 12 17;24 31<tab>acute failure        in several parts: left out, and listed
+    T2<tab>Disease 12 17;24 31<tab>acute failure        in several parts
     R1<tab>Causes Arg1:T3 Arg2:T1                       relations, events, notes...: skipped
 
 Offsets count the characters of the text file as it is, including line ends and a byte-order mark.
@@ -15,7 +15,7 @@ from pathlib import Path
 from ...errors import Errors
 from ...types import Mention
 from ...util.lines import read_lines
-from .records import DISCONTINUOUS, Document, LeftOut, check_mention, check_surface, format_error
+from .records import Document, InParts, check_mention, check_surface, format_error
 
 _RANGE = r"([0-9]{1,15}) ([0-9]{1,15})"
 _LABEL_AND_RANGES = re.compile(rf"(\S*) ({_RANGE}(?:;{_RANGE})*)")
@@ -36,8 +36,8 @@ def read_brat(folder: Path) -> Iterator[Document]:
         raise ValueError(Errors.M158.format(path=folder))
     for file in sorted(f for f in files if f.suffix == ".txt"):
         text = _read_text(file)
-        mentions, left_out = _read_annotation(file.with_suffix(".ann"), text)
-        yield Document(file.stem, text, mentions, 1, tuple(left_out))
+        mentions, in_parts = _read_annotation(file.with_suffix(".ann"), text)
+        yield Document(file.stem, text, mentions, 1, tuple(in_parts))
 
 
 def _read_text(path: Path) -> str:
@@ -49,9 +49,9 @@ def _read_text(path: Path) -> str:
         raise ValueError(Errors.M109.format(path=path, line=line)) from None
 
 
-def _read_annotation(path: Path, text: str) -> tuple[list[Mention], list[LeftOut]]:
+def _read_annotation(path: Path, text: str) -> tuple[list[Mention], list[InParts]]:
     mentions: list[Mention] = []
-    left_out: list[LeftOut] = []
+    in_parts: list[InParts] = []
     for number, line in read_lines(path):
         if not line.strip() or line.startswith(_OTHER_KINDS):
             continue
@@ -67,9 +67,8 @@ def _read_annotation(path: Path, text: str) -> tuple[list[Mention], list[LeftOut
         check_surface(found, columns[2], path=path, line=number)
         # BRAT itself splits a mention at a line break inside it.
         gaps = [text[a[1] : b[0]] for a, b in pairwise(sorted(parts))]
-        start, end = min(parts)[0], max(end for _, end in parts)
         if "".join(gaps).strip():
-            left_out.append(LeftOut(start, end, DISCONTINUOUS))
+            in_parts.append(InParts(tuple(parts), match[1]))
         else:
-            mentions.append(Mention(start, end, match[1]))
-    return mentions, left_out
+            mentions.append(Mention(min(parts)[0], max(end for _, end in parts), match[1]))
+    return mentions, in_parts

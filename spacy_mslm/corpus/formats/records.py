@@ -23,25 +23,44 @@ class LeftOut(NamedTuple):
     reason: str
 
 
+class InParts(NamedTuple):
+    """A mention in several parts, such as "acute ... failure": the range of each part, in
+    characters, and the label."""
+
+    parts: tuple[tuple[int, int], ...]
+    label: str
+
+
 class Sentence(NamedTuple):
-    """Tokens with their mentions. Offsets are in tokens; `line` is that of the first token."""
+    """Tokens with their mentions. Offsets are in tokens; `line` is that of the first token.
+
+    overlapping: Mentions that overlap those in `mentions`, which do not overlap each other.
+    group: What belongs together, such as the document of a sentence; "" if that is not known.
+    """
 
     id: str
     words: list[str]
     mentions: list[Mention]
     line: int
     left_out: tuple[LeftOut, ...] = ()
+    overlapping: tuple[Mention, ...] = ()
+    group: str = ""
 
 
 class Document(NamedTuple):
     """A text with its mentions, which may overlap. Offsets are in characters; `line` is the line
-    of the file on which the document begins."""
+    of the file on which the document begins.
+
+    in_parts: Mentions in several parts.
+    group: What belongs together, such as the patient of a note; "" if that is not known.
+    """
 
     id: str
     text: str
     mentions: list[Mention]
     line: int
-    left_out: tuple[LeftOut, ...] = ()
+    in_parts: tuple[InParts, ...] = ()
+    group: str = ""
 
 
 def format_error(path: Path, line: int, rule: str) -> ValueError:
