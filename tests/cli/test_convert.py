@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
+from spacy_mslm.cli.convert import show_labels
 from spacy_mslm.corpus.convert import fit_mentions, load_tokenizer
 from spacy_mslm.corpus.formats.records import Document, LeftOut
 from spacy_mslm.corpus.readers import make_corpus
-from spacy_mslm.tasks.conversion import convert, split_warnings
+from spacy_mslm.tasks.conversion import convert, split_warnings, tokenizer_hint
 from spacy_mslm.text.sentences import sentence_starts
 
 from ..commands import run_python, run_spacy
@@ -54,8 +55,9 @@ def test_command_converts_a_folder(folder, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     assert sorted(os.listdir(out)) == FILES
     told = " ".join(result.stdout.split())
-    assert "train iob 3 6 3 D" in told
-    assert "dev iob 2 3 1 D" in told
+    assert "train iob 3 6 3" in told
+    assert "dev iob 2 3 1" in told
+    assert "label train dev test" in told and "D 3 1 0" in told
     assert "1 of the 2 texts of dev are also in train" in told and "devel.txt:1" in told
     assert "labels differ" in told and "train: D; dev: D; test: none" in told
     assert "mentions per sentence 1.00" in told and "paper" not in told
@@ -315,6 +317,51 @@ def test_the_tokenizer_is_a_setting(tmp_path):
     for name in ("blank:qq", str(tmp_path / "none")):
         with pytest.raises((OSError, ImportError), match="E0"):
             convert(source, tmp_path / "c.spacy", tokenizer=name)
+
+
+def test_nested_mentions_and_parts_are_kept_in_spans(brat, tmp_path):
+    split = convert_one(brat / "train", tmp_path / "a.spacy")
+    first, second = read(split.source.output)
+    groups = {
+        key: [(s.start_char, s.end_char, s.label_) for s in spans]
+        for key, spans in first.spans.items()
+    }
+    assert groups["mentions"] == [(0, 8, "D"), (3, 22, "D"), (9, 22, "D")]
+    assert groups["discontinuous"] == [(3, 8, "D"), (15, 22, "D")]
+    assert len({span.id_ for span in first.spans["discontinuous"]}) == 1
+    assert [span.text for span in second.spans["mentions"]] == ["Aspirin"]
+    assert split.kept == 3
+    (warning,) = [w for w in split_warnings([split]) if "doc.spans" in w]
+    assert "3 of these are kept" in warning and "'mentions'" in warning
+
+
+def test_the_biomedical_tokenizer_is_offered_with_its_gain(tmp_path):
+    source = tmp_path / "a.jsonl"
+    # IL-2R and CD4 are inside tokens of spaCy's rules, "seas" is inside a word for all.
+    text = "IL-2R+ and CD8+/CD4- at 0.05 mg; disease"
+    spans = [[0, 5, "G"], [16, 19, "G"], [35, 39, "D"], [24, 28, "N"]]
+    source.write_text(json.dumps({"text": text, "spans": spans}), encoding="utf8")
+    split = convert_one(source, tmp_path / "a.spacy")
+    hint = tokenizer_hint([split])
+    assert "3 of 4 mentions (75.0%)" in hint and "'--tokenizer biomedical:en', 2 of them" in hint
+    split = convert_one(source, tmp_path / "b.spacy", tokenizer="biomedical:en")
+    assert [left for _, left in split.left_out] == [LeftOut(35, 39, "it splits a token")]
+    assert tokenizer_hint([split]) == ""
+    # Training with the setting that the hint names gets the same tokens.
+    tokenizer = {"@tokenizers": "spacy_mslm.Tokenizer.v1", "biomedical": True}
+    nlp = spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
+    (example,) = make_corpus(tmp_path / "b.spacy")(nlp)
+    assert [t.text for t in example.predicted] == [t.text for t in example.reference]
+
+
+def test_long_label_lists_are_folded(tmp_path, capsys):
+    source = tmp_path / "a.tsv"
+    rows = [f"w\tB-L{i:02}\n" * (30 - i) for i in range(30)]
+    source.write_text("\n".join(rows), encoding="utf8")
+    show_labels([convert_one(source, tmp_path / "a.spacy")])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[0] == ["label", "a"] and lines[2] == ["L00", "30"]
+    assert lines[-1] == ["10", "more", "labels", "55"] and len(lines) == 23
 
 
 @settings(max_examples=150, deadline=None)

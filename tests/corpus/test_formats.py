@@ -364,7 +364,7 @@ GOOD = '{"text": "secret text", "entities": [[0, 6, "D"]]}\n'
         ('{"entities": []}', "line 2: .* 'text'"),
         ('{"text": 7, "entities": []}', "line 2: .* 'text'"),
         ('{"text": "secret \\ud800", "entities": []}', "line 2: .* surrogate"),
-        ('{"text": "secret"}', "line 2: .* 'entities', 'spans', 'label' is a list"),
+        ('{"text": "secret"}', "line 2: .* 'label', 'labels' is a list"),
         ('{"text": "secret", "label": "D"}', "line 2: .* is a list"),
         ('{"text": "a", "spans": [[0, 1, "D"]], "label": [[0, 1, "E"]]}', "line 2: .* one of"),
         ('{"text": "secret", "spans": [[0, 6]]}', "line 2: .* a mention is"),

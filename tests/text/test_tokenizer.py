@@ -237,3 +237,17 @@ def test_explain_agrees_with_the_tokens(nlp: Language) -> None:
     text = f"{NOTE} a{SURROGATE} {'=' * 500} {'US$' * 500} end."
     tokens = [token.text for token in nlp.tokenizer(text) if not token.is_space]
     assert [token for _, token in nlp.tokenizer.explain(text)] == tokens
+
+
+def test_biomedical_rules_split_signs_but_not_numbers_and_urls():
+    nlp = _make_nlp("en", biomedical=True)
+    text = "IL-2R+ CD8+/CD4- 0.05 mg/kg, p<0.05 1,25-(OH)2D3 e.g. http://x.org/a-b alpha_1 don't"
+    words = [token.text for token in nlp.tokenizer(text)]
+    assert " ".join(words) == (
+        "IL - 2R + CD8 + / CD4 - 0.05 mg / kg , p < 0.05 1,25 - ( OH ) 2D3 e.g. http://x.org/a-b "
+        "alpha _ 1 do n't"
+    )
+    assert nlp.tokenizer(text).text == text
+    again = _make_nlp("en")
+    again.tokenizer.from_bytes(nlp.tokenizer.to_bytes())
+    assert [token.text for token in again.tokenizer(text)] == words

@@ -121,7 +121,7 @@ def _annotation(element: Element, path: Path) -> Annotation:
     for location in element.findall("location"):
         offset, length = _number(location.get("offset", "")), _number(location.get("length", ""))
         if offset is None or length is None:
-            raise format_error(path, line, LOCATION_RULE)
+            raise format_error(path, int(location.attrib[LINE]), LOCATION_RULE)
         locations.append((offset, length))
     return Annotation(infons.get("type", "").strip(), locations, element.findtext("text", ""), line)
 
