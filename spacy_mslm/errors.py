@@ -76,12 +76,16 @@ class Errors(metaclass=_WithCodes):
 
     # ---- tokenizer and saving ----
     M211 = (
-        "{where}: the file {name} is missing. The pipeline was not saved completely, or files were "
+        "{where}: the file {name} is missing. The folder was not saved completely, or files were "
         "lost when it was copied. Copy or save it again."
     )
     M212 = (
         "{where}: the file {name} was damaged or changed after it was saved (its SHA-256 differs "
-        "from the manifest). Copy the pipeline again from its source, or save it again."
+        "from the manifest). Copy the folder again from its source, or save it again."
+    )
+    M213 = (
+        "{where}: {name} is a Git LFS pointer and not the file itself. Fetch the file with 'git "
+        "lfs pull', or download the folder again."
     )
 
     # ---- weak supervision ----

@@ -20,8 +20,9 @@ def render() -> str:
             "The functions behind the commands, for notebooks and scripts: `from spacy_mslm.tasks "
             "import evaluate`. They print nothing and return typed results.\n",
             *(f"::: {name}\n    options:\n      show_root_heading: true\n" for name in _tasks()),
-            "\n## Saving\n",
+            "\n## Saving and loading\n",
             "::: spacy_mslm.pipeline.saving",
+            "::: spacy_mslm.pipeline.loading",
             "\n## Data types\n",
             "::: spacy_mslm.types",
         ]

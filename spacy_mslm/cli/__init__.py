@@ -19,6 +19,7 @@ from . import (  # noqa: F401
     report,
     shrink,
     train,
+    verify,
     weak,
 )
 from .common import mslm_cli

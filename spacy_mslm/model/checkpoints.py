@@ -6,6 +6,7 @@ cased vocabulary is not lower-cased, pickles are not loaded if they would run co
 the checkpoint is run.
 """
 
+import json
 import logging
 import pickle
 from pathlib import Path
@@ -24,7 +25,10 @@ from transformers.modeling_utils import no_init_weights
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
+from ..errors import Errors
 from ..pieces.wordpieces import Wordpieces
+from ..util.files import map_file
+from ..util.manifest import check_folder, is_pointer
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -42,8 +46,62 @@ def load_checkpoint(name: str) -> tuple[PreTrainedModel, Wordpieces]:
     Raises:
         ValueError: If one of them cannot be loaded, or they do not belong together.
     """
+    check_checkpoint(name)
     model = load_encoder(name)
     return model, load_wordpieces(name, model)
+
+
+def check_checkpoint(name: str) -> None:
+    """Verify the files of a checkpoint folder before they are used.
+
+    A folder that this package wrote has a manifest. Other folders must not contain pointers of Git
+    LFS, nor settings that make transformers read files outside the folder.
+
+    Raises:
+        ValueError: If a file was changed or is a pointer, or a setting names a file elsewhere.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        check_folder(folder)
+        for path in sorted(folder.iterdir()):
+            content = map_file(path)
+            if content and is_pointer(content):
+                raise ValueError(Errors.M213.format(where=folder, name=path.name))
+        for path in folder.glob("*.index.json"):
+            _check_index(path)
+    try:
+        settings = get_tokenizer_config(name)
+    except Exception:  # whatever is wrong with it, `load_fast_tokenizer` reports it
+        return
+    for key, value in settings.items():
+        if key.endswith("_file") and isinstance(value, str) and _is_outside(value, folder):
+            raise ValueError(
+                f"The setting {key} in tokenizer_config.json of {name!r} names a file outside the "
+                "checkpoint, which would be read. Remove the setting, and put the file into the "
+                "folder."
+            )
+
+
+def _check_index(path: Path) -> None:
+    """Check that the index of weights in several files names files in its folder only."""
+    try:
+        names = set(json.loads(path.read_text(encoding="utf8"))["weight_map"].values())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        names = {None}
+    if not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise ValueError(
+            f"{path} is not an index of weights, or names a file outside its folder. Download the "
+            "checkpoint again."
+        )
+
+
+def _is_outside(value: str, folder: Path) -> bool:
+    """Return whether a path that transformers would open exists and is not in a folder."""
+    try:
+        inside = Path(value).resolve().is_relative_to(folder.resolve())
+        return Path(value).exists() and not inside
+    except (OSError, ValueError):  # the name is too long or contains a null character
+        return False
 
 
 def load_encoder(name: str) -> PreTrainedModel:
@@ -66,7 +124,7 @@ def load_encoder(name: str) -> PreTrainedModel:
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are reported below
         )
-    except (OSError, ValueError, RuntimeError, ImportError, pickle.UnpicklingError) as err:
+    except Exception as err:  # transformers and safetensors raise various errors
         if _is_refused_pickle(err):
             raise ValueError(
                 f"The weights of {name!r} are a pickle that would run code when it is loaded, "
@@ -75,8 +133,9 @@ def load_encoder(name: str) -> PreTrainedModel:
                 "safe_serialization=True)`."
             ) from err
         raise ValueError(
-            f"Could not load the encoder {name!r}: {err}\nGive a Hugging Face hub name or a "
-            "local folder with config.json and model.safetensors (--vars.encoder)."
+            f"Could not load the encoder {name!r}: {str(err) or type(err).__name__}\nGive a "
+            "Hugging Face hub name or a local folder with config.json and model.safetensors "
+            "(--vars.encoder). If the folder is complete, a file in it is damaged: copy it again."
         ) from err
     finally:
         transformers_logging.set_verbosity(verbosity)

@@ -44,8 +44,9 @@ from ..training.step import NotFiniteLoss, learn
 from ..training.survey import check_alignment, count_training_set, weigh_masks
 from ..types import Gold, Pieces, Prediction, Row, no_ints
 from ..util.files import Content, map_file, replace_file
+from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
 from ..util.spans import drop_overlapping, most_confident_first
-from .saving import add_manifest, checked_files
+from .loading import check_pipeline
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -503,15 +504,24 @@ class MSLM(TrainablePipe):
         return self._load(srsly.msgpack_loads(bytes_data).get, "bytes", exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the files of the pipe to a folder. `exclude` may name "cfg" and "model"."""
+        """Write the files of the pipe to a folder. `exclude` may name "cfg" and "model".
+
+        The manifest of a whole pipeline that is there is removed, because it is out of date.
+        """
         path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
+        (path.parent / FOLDER_MANIFEST).unlink(missing_ok=True)
         for name, data in add_manifest(self._files(exclude)).items():
             replace_file(path / name, data)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "MSLM":
-        """Load the pipe from a folder. `exclude` may name "cfg" and "model"."""
+        """Load the pipe from a folder. `exclude` may name "cfg" and "model".
+
+        If the folder is in a pipeline that `safe_save` wrote, all other files of the pipeline are
+        verified, too. spaCy has read some of them by then, but has not used them.
+        """
         path = Path(path)
+        check_pipeline(path.parent, path.name)
         return self._load(lambda name: map_file(path / name), str(path), exclude)
 
     def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:

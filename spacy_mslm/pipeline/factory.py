@@ -1,6 +1,7 @@
 """The factory of the `mslm` pipe and its default settings."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from spacy.language import Language
@@ -121,7 +122,14 @@ def make_mslm(
             `mslm_masked_f`.
         seed: The seed of the masks.
         scorer: The scorer, by default `spacy_mslm.entity_scorer.v1`.
+
+    Raises:
+        ValueError: If one of these functions is of another kind, such as an annotator of notes.
     """
+    _check_takes("masking", masking, "a masking strategy", 2)
+    _check_takes("mask_weights", mask_weights, "a function of mask weights", 2)
+    if scorer is not None:
+        _check_takes("scorer", scorer, "a scorer", 1, labels=())
     return MSLM(
         nlp.vocab,
         model,
@@ -141,3 +149,17 @@ def make_mslm(
         seed=seed,
         scorer=scorer,
     )
+
+
+def _check_takes(name: str, function: Any, kind: str, n: int, **named: Any) -> None:
+    """Raise a ValueError if a setting is not a function of `n` arguments and some named ones.
+
+    A config can name any registered function, also one that does not belong in a pipe.
+    """
+    try:
+        signature(function).bind(*[None] * n, **named)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The setting {name} of the mslm pipe is {type(function).__name__!r}, which is not "
+            f"{kind}. Correct the block that ends in .{name} in the config."
+        ) from None

@@ -2,16 +2,13 @@
 
 `nlp.to_disk` writes one file after another, also if another process is loading the folder, and its
 `vocab/strings.json` contains every token of the training documents. `safe_save` writes to a
-temporary folder, prunes the strings and swaps the folders.
+temporary folder, with the strings that the pipeline needs and a manifest of all files, and swaps
+the folders.
 """
 
-import contextlib
 import copy
-import hashlib
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,82 +16,9 @@ import srsly
 from spacy.language import Language
 from spacy.util import get_lang_class
 
-from ..errors import Errors
-from ..util.files import Content, replaced_folder
+from ..util.manifest import signed_folder
 
 logger = logging.getLogger("spacy_mslm")
-
-MANIFEST = "manifest.json"
-# The number of bytes in a block, which is part of the format. Blocks are large because a thread
-# needs the interpreter lock between two blocks.
-BLOCK = 2**26
-
-
-# ---- checksums ----
-
-
-def add_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Add a manifest, to be written last, with the SHA-256 sums of the blocks of each file."""
-    sums = {name: [_digest(data, at) for at in _blocks(data)] for name, data in files.items()}
-    manifest = json.dumps({"sha256": sums}, indent=2, sort_keys=True)
-    return {**files, MANIFEST: manifest.encode("utf8")}
-
-
-@contextlib.contextmanager
-def checked_files(
-    read: Callable[[str], Content | None], where: str
-) -> Iterator[Mapping[str, Content]]:
-    """Provide the files that the manifest names, and verify their checksums.
-
-    The files are hashed in other threads during the block. Use what is built from them only after
-    the block: its end waits for the checksums.
-
-    Args:
-        read: Returns the content of a file by its name, or None if it does not exist.
-        where: The name of the folder for messages.
-
-    Raises:
-        ValueError: If a file is missing or its checksum is wrong.
-    """
-    data = read(MANIFEST)
-    if data is None:
-        raise ValueError(Errors.M211.format(where=where, name=MANIFEST))
-    try:
-        sums = dict(json.loads(bytes(data))["sha256"])
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(Errors.M212.format(where=where, name=MANIFEST)) from None
-    files = {}
-    for name in sums:
-        # The manifest may be forged, too: it must only name files directly in this folder.
-        if Path(name).name != name:
-            raise ValueError(Errors.M212.format(where=where, name=MANIFEST))
-        content = read(name)
-        if content is None:
-            raise ValueError(Errors.M211.format(where=where, name=name))
-        files[name] = content
-    with ThreadPoolExecutor() as pool:
-        found = {
-            name: [pool.submit(_digest, content, at) for at in _blocks(content)]
-            for name, content in files.items()
-        }
-        try:
-            yield files
-        finally:  # also after an exception in the block: a wrong checksum explains it better
-            for name, digests in found.items():
-                if [digest.result() for digest in digests] != sums[name]:
-                    raise ValueError(Errors.M212.format(where=where, name=name)) from None
-
-
-def _blocks(content: Content) -> range:
-    """Return the offsets of the blocks of a file, of which there is at least one."""
-    return range(0, max(len(content), 1), BLOCK)
-
-
-def _digest(content: Content, start: int) -> str:
-    return hashlib.sha256(memoryview(content)[start : start + BLOCK]).hexdigest()
-
-
-# ---- pipelines ----
 
 
 def safe_save(nlp: Language, path: str | Path) -> None:
@@ -124,11 +48,12 @@ def safe_save(nlp: Language, path: str | Path) -> None:
             f"{path} still contains the last good checkpoint."
         )
         return
-    with replaced_folder(path) as temporary:
-        nlp.to_disk(temporary)
-        strings = temporary / "vocab" / "strings.json"
-        kept = set(srsly.read_json(strings)) & needed_strings(nlp)
-        srsly.write_json(strings, sorted(kept))
+    strings = sorted(needed_strings(nlp) & set(nlp.vocab.strings))
+    with signed_folder(path) as temporary:
+        nlp.to_disk(temporary, exclude=["vocab"])
+        # The words of the training text must not be written at any time.
+        nlp.vocab.to_disk(temporary / "vocab", exclude=["strings"])
+        srsly.write_json(temporary / "vocab" / "strings.json", strings)
 
 
 def make_safe_save() -> Callable[[Language], Language]:

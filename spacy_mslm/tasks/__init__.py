@@ -12,6 +12,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     evaluate              score a pipeline on annotated text            evaluate
     calibrate             calibrate the confidences of a pipeline       calibrate
     optimize              make a pipeline faster on CPU                 optimize
+    verify                verify the files of a pipeline or encoder     verify
     compare               compare the scores of several models          report
     draw_heatmap          draw the confidence of models in each word    heatmap
     label                 label clinical notes automatically            weak label
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
     from .training import Trained, train
+    from .verification import Verification, verify
     from .weak import LabelledCorpus, label, score_labels
 
 _MODULES = {
@@ -60,6 +62,7 @@ _MODULES = {
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
     ".training": ("Trained", "train"),
+    ".verification": ("Verification", "verify"),
     ".weak": ("LabelledCorpus", "label", "score_labels"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -4,14 +4,14 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-import spacy
-
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..inference.calibration import Calibration
 from ..pipeline.find import find_mslm, run_pipes_before
+from ..pipeline.loading import load_pipeline
 from ..scoring.calibrate import calibrate_pipe
-from ..util.files import replaced_folder
+from ..util.files import HIDDEN
+from ..util.manifest import signed_folder
 
 
 class Calibrated(NamedTuple):
@@ -47,19 +47,15 @@ def calibrate(
         )
     if output is not None and output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = find_mslm(nlp, model)
     examples = list(make_corpus(dev_path)(nlp))
     docs = run_pipes_before(nlp, name, (example.predicted for example in examples))
     for example, doc in zip(examples, docs, strict=True):
         example.predicted = doc
     fit = calibrate_pipe(pipe, examples)
-    # Only the pipe's own folder changes; the rest of the pipeline stays as it is.
-    if output is None:
-        with replaced_folder(path / name) as folder:
-            pipe.to_disk(folder)
-    else:
-        with replaced_folder(path) as folder:
-            shutil.copytree(nlp.path, folder, dirs_exist_ok=True)
-            pipe.to_disk(folder / name)
+    with signed_folder(path) as folder:
+        # Only the pipe's own folder changes; the rest of the pipeline stays as it is.
+        shutil.copytree(nlp.path, folder, dirs_exist_ok=True, ignore=HIDDEN)
+        pipe.to_disk(folder / name)
     return Calibrated(fit, path)

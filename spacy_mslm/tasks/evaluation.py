@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Any, TypedDict
 
-import spacy
-
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..masking.strategies import JointMasking
 from ..pipeline.component import MSLM
 from ..pipeline.find import find_mslm, run_pipes_before
+from ..pipeline.loading import load_pipeline
 from ..scoring.masked_protocol import annotate_masked
 from ..scoring.scorer import EntityScorer
 from ..util.files import replace_file
@@ -79,7 +78,7 @@ def evaluate(
         raise ValueError(
             f"{output} is a folder, but the scores go to a file. Give another --output."
         )
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = find_mslm(nlp, model)
     pipe.scorer = scorer = _make_scorer(pipe, train)
     pipe.score_perplexity = True

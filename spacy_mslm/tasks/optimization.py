@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-import spacy
 import srsly
 from spacy.language import Language
 
@@ -15,7 +14,9 @@ from ..model.fast.onnx_encoder import OnnxEncoder
 from ..model.fast.onnx_export import export_encoder
 from ..pipeline.component import MSLM
 from ..pipeline.find import find_mslm
-from ..util.files import replaced_folder
+from ..pipeline.loading import load_pipeline
+from ..util.files import HIDDEN
+from ..util.manifest import signed_folder
 from .choices import Mode
 
 ROUNDS = 3  # speed is measured this often, before and after in turn
@@ -62,7 +63,7 @@ def optimize(
     """
     if output.exists() and not force:
         raise ValueError(Errors.M133.format(path=output))
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = find_mslm(nlp, model)
     shim = pipe.shim
     if shim.is_optimised:
@@ -88,8 +89,8 @@ def optimize(
             f"{max_loss:g}. Nothing was written. Use another --mode, accept a larger loss "
             "(--max-loss), or give --force."
         )
-    with replaced_folder(output) as folder:
-        shutil.copytree(nlp.path, folder, dirs_exist_ok=True)
+    with signed_folder(output) as folder:
+        shutil.copytree(nlp.path, folder, dirs_exist_ok=True, ignore=HIDDEN)
         shutil.rmtree(folder / name)
         pipe.to_disk(folder / name)
         # `spacy package` makes these the requirements of the package.

@@ -33,7 +33,7 @@ from ..masking.weights import MaskWeighting, UniformWeights
 from ..model.checkpoints import save_checkpoint
 from ..model.network import MSLMNetwork
 from ..model.schedules import FloatOrSchedule
-from ..util.files import replaced_folder
+from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
 from .checkpoint import StageCheckpoint
@@ -229,7 +229,7 @@ def adapt(
 def save_student(stage: StageFolder, student: "MSLM", results: dict[str, Any]) -> None:
     """Write the folder of the stage: the encoder, the entity heads, and the record with results."""
     network = student.shim.network
-    with replaced_folder(stage.path) as temporary:
+    with signed_folder(stage.path) as temporary:
         save_checkpoint(network.lm, student.model.attrs["encoder"], temporary)
         save_file(network.entity_heads.state_dict(), temporary / HEADS)
         record = {**stage.settings, "labels": list(student.labels), **results}

@@ -37,7 +37,7 @@ from ..scoring.perplexity import perplexities, row_losses
 from ..text.plain_texts import TextFiles, as_paths, read_texts, text_files
 from ..text.terminology import Terminology
 from ..types import BLM, ELM, Pieces, Row, no_ints
-from ..util.files import replaced_folder
+from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
 from .distillation import DistillationTerms, Teacher, distil
@@ -151,7 +151,7 @@ def run_pretraining(
         record = {**stage.settings, "step": 0, "history": []}
         if pretraining.encoder is None:
             torch.manual_seed(pretraining.seed)
-            with replaced_folder(folder) as temporary:
+            with signed_folder(folder) as temporary:
                 write_new_encoder(
                     _raw_texts(pretraining),
                     temporary,
@@ -268,7 +268,7 @@ def _save(
 ) -> None:
     """Write the checkpoint folder. The state of the optimizer is left out after the last step."""
     shim = shim_of(model)
-    with replaced_folder(stage.path) as temporary:
+    with signed_folder(stage.path) as temporary:
         save_checkpoint(shim.network.lm, model.attrs["encoder"], temporary)
         if record["step"] < pretraining.steps:
             named = list(shim.network.named_parameters())

@@ -3,16 +3,28 @@
 import contextlib
 import ctypes
 import errno
+import functools
 import mmap
 import os
+import re
+import secrets
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 Content: TypeAlias = bytes | mmap.mmap
+# Of `shutil.copytree`: temporary files of killed processes are not copied.
+HIDDEN = shutil.ignore_patterns(".*")
 
 
 def map_file(path: Path) -> Content | None:
@@ -71,7 +83,9 @@ def replace_files(contents: dict[Path, bytes], mode: int = 0o666) -> None:
 def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Open a temporary file for writing that replaces `path` at the end of the block.
 
-    If the block raises, the temporary file is removed and `path` is unchanged.
+    If the block raises, the temporary file is removed and `path` is unchanged. Only the owner can
+    read the temporary file. If the process is killed, the file stays until a process writes into
+    the same folder again.
 
     Args:
         path: The file to replace.
@@ -80,39 +94,169 @@ def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     Raises:
         OSError: If the file cannot be written. The error names `path`.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            _flush(file)
-        temporary.chmod(mode & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as err:
-        temporary.unlink(missing_ok=True)
-        if isinstance(err, OSError) and err.errno is not None and err.filename is None:
-            raise OSError(err.errno, err.strerror, str(path)) from None
-        raise
+    with _named_errors(path):
+        _clean_once(path.parent.resolve())
+        temporary, lock = _make_temporary(path, _make_file)
+        try:
+            with open(temporary, "wb") as file:
+                yield file
+                _flush(file)
+            temporary.chmod(mode & ~_umask())
+            _close(lock)  # before the renaming: Windows does not rename open files
+            os.replace(temporary, path)
+        finally:
+            _close(lock)
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """Create a temporary folder that replaces `path` at the end of the block, in one step."""
+    """Create a temporary folder that replaces `path` at the end of the block, in one step.
+
+    The folder is beside `path`, and only the owner can read it until it is complete. Then it gets
+    the permissions of the old folder. If the process is killed, the temporary folder stays until a
+    process writes a folder there again.
+
+    Raises:
+        OSError: If the folder cannot be written. The error names `path`.
+    """
     path = path.resolve()  # of a symbolic link, the target is replaced
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        os.chmod(temporary, 0o777 & ~_umask())
-        yield temporary
-        _sync(temporary)
-        if path.exists():
-            _exchange(temporary, path)
+    with _named_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path.parent)
+        temporary, lock = _make_temporary(path, Path.mkdir)
+        try:
+            yield temporary
+            _sync(temporary)
+            exists = path.exists()
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode) if exists else 0o777 & ~_umask())
+            if exists:
+                _exchange(temporary, path)
+            else:
+                os.rename(temporary, path)
+            _sync_entry(path.parent)
+        finally:
+            # This is the old folder after an exchange, or an unfinished new one after an exception.
+            shutil.rmtree(temporary, ignore_errors=True)
+            _close(lock)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files and folders of killed processes that are directly in a folder.
+
+    Those of running processes are locked. On systems without such locks nothing is removed.
+    """
+    if fcntl is None or not folder.is_dir():
+        return
+    for entry in folder.iterdir():
+        if not _TEMPORARY.fullmatch(entry.name) or entry.is_symlink():
+            continue
+        try:
+            lock = _lock(entry)
+        except OSError:  # it is in use or belongs to another user, or locks are not supported here
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
         else:
-            os.rename(temporary, path)
-        _sync_entry(path.parent)
-    finally:
-        # This is the old folder after an exchange, or an unfinished new one after an exception.
-        shutil.rmtree(temporary, ignore_errors=True)
+            entry.unlink(missing_ok=True)
+        _close(lock)
+
+
+# Of `.model-best.k3v9x2ab.partial`.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.partial", re.DOTALL)
+
+
+@functools.lru_cache(maxsize=1024)
+def _clean_once(folder: Path) -> None:
+    """Remove leftovers from a folder when this process writes a file there for the first time.
+
+    A search each time would make writing of many files into one folder quadratic.
+    """
+    remove_leftovers(folder)
+
+
+def _make_temporary(path: Path, make: Callable[[Path, int], Any]) -> tuple[Path, "_Lock"]:
+    """Make a hidden temporary file or folder beside `path` and lock it.
+
+    The system releases the lock when this process and its forks have ended, however they end.
+    """
+    while True:
+        # Names may have up to 255 bytes.
+        name = path.name.encode("utf8")[:200].decode("utf8", "ignore")
+        temporary = path.parent / f".{name}.{secrets.token_hex(8)}.partial"
+        make(temporary, 0o700)
+        if fcntl is None:
+            return temporary, _Lock(None)
+        try:
+            lock = _lock(temporary)
+        except BlockingIOError:  # another process took it for a leftover before it was locked
+            continue
+        except OSError:  # the file system has no locks
+            return temporary, _Lock(None)
+        if temporary.exists():
+            return temporary, lock
+        _close(lock)
+
+
+def _make_file(path: Path, mode: int) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o600))
+
+
+@dataclass
+class _Lock:
+    """The open file or folder that is locked, or None."""
+
+    handle: int | None
+
+
+def _lock(path: Path) -> _Lock:
+    assert fcntl is not None
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return _Lock(handle)
+
+
+def _close(lock: _Lock) -> None:
+    if lock.handle is not None:
+        os.close(lock.handle)
+        lock.handle = None
+
+
+# What the libraries written in Rust (safetensors, tokenizers) put into messages.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+@contextlib.contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """Convert errors of writing to OSErrors that name `path`.
+
+    Python's errors of a full disk name no file, or a temporary one. Some libraries raise errors of
+    their own.
+    """
+    try:
+        yield
+    except OSError as err:
+        if err.errno is None or err.filename == str(path):
+            raise
+        if err.errno in _WRITING or err.filename is None or _is_temporary(err.filename):
+            raise OSError(err.errno, err.strerror, str(path)) from None
+        raise
+    except Exception as err:
+        found = _OS_ERROR.search(str(err))
+        if found is None or int(found[1]) not in _WRITING:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+
+
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def _is_temporary(name: Any) -> bool:
+    return any(_TEMPORARY.fullmatch(part) for part in Path(os.fsdecode(name)).parts)
 
 
 def _exchange(new: Path, old: Path) -> None:

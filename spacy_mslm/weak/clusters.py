@@ -11,6 +11,7 @@ by their name after the colon, too.
 """
 
 import re
+from functools import cached_property
 from pathlib import Path
 
 import srsly
@@ -33,7 +34,15 @@ class Clusters:
     """
 
     def __init__(self, path: str) -> None:
-        self._labels = _read_clusters(Path(path))
+        self.path = path
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        return _read_clusters(Path(self.path))
+
+    def load(self) -> None:
+        """Read the file."""
+        _ = self._labels
 
     @property
     def labels(self) -> list[str]:

@@ -40,7 +40,12 @@ MentionsBySource: TypeAlias = dict[str, list[WeakMention]]
 
 
 class Annotator(Protocol):
-    """Finds concepts. Every worker process creates its own from the config."""
+    """Finds concepts. Every worker process creates its own from the config.
+
+    Creating one does nothing, because any config may name an annotator, also the config of a
+    pipeline that somebody else made. It reads its files when `load` is called, or else with the
+    first documents. `load` is optional.
+    """
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
         """Yield the concepts of each document, which may overlap, in the order of the documents.

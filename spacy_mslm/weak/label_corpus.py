@@ -29,7 +29,8 @@ from spacy.tokens import Doc
 from spacy.util import minibatch, registry
 
 from ..corpus.formats.records import SPLITS
-from ..util.files import replace_file
+from ..errors import Errors
+from ..util.files import remove_leftovers, replace_file
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
 from .card import statistics, write_card
@@ -61,6 +62,7 @@ def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bo
     jobs: Number of processes.
     force: Replace the corpus in the folder if it has other settings or inputs.
     """
+    _check(settings)
     notes: Notes = registry.resolve({"notes": settings["notes"]})["notes"]
     stage = StageFolder(output, RECORD, settings, REMEDY)
     with _private():
@@ -73,10 +75,30 @@ def label_notes(settings: dict[str, Any], output: Path, jobs: int = 1, force: bo
             left = (chunk for chunk in chunks if not _is_done(chunk, done, bar.update))
             for n in _run(settings, output, left, jobs):
                 bar.update(n)
+        for folder in SPLITS:  # of worker processes that were killed: they hold text of notes
+            remove_leftovers(output / folder)
         stats = statistics(survey, _counted(output), settings, stage.settings)
         replace_file(output / "stats.json", (json.dumps(stats, indent=2) + "\n").encode("utf8"))
         write_card(output / "card.md", stats)
     return stats
+
+
+def _check(settings: dict[str, Any]) -> None:
+    """Raise a ValueError if a number in the settings is out of range."""
+    chunk, seed = settings["chunk"], settings["seed"]
+    if not isinstance(chunk, int) or chunk < 1:
+        raise ValueError(Errors.M004.format(name="labelling.chunk", value=chunk))
+    if not isinstance(seed, int):
+        raise ValueError(f"labelling.seed is {seed!r}, but must be a whole number.")
+    shares = {name: settings[name] for name in ("dev", "test")}
+    for name, share in shares.items():
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ValueError(Errors.M003.format(name=f"labelling.{name}", value=share))
+    if sum(shares.values()) >= 1:
+        raise ValueError(
+            f"labelling.dev is {shares['dev']} and labelling.test is {shares['test']}, so there "
+            "would be no patients in train. Their sum must be less than 1."
+        )
 
 
 @contextlib.contextmanager

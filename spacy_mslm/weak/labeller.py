@@ -123,6 +123,9 @@ def make_labeller(settings: dict[str, Any]) -> Labeller:
     """Create a labeller from the [labelling] block of a config, with all its resources loaded."""
     parts = ("sentences", "clusters", "annotators", "aggregation", "context")
     resolved = registry.resolve({part: settings[part] for part in parts})
+    for part in (resolved["clusters"], *resolved["annotators"].values()):
+        if hasattr(part, "load"):
+            part.load()
     return Labeller(
         Documents(settings["lang"], resolved["sentences"]),
         resolved["annotators"],

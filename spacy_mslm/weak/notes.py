@@ -68,6 +68,11 @@ class Notes:
             raise ValueError(
                 "No path to the notes is set. Give --paths.notes: a file, or a JSON list of files."
             )
+        if not isinstance(sample, int) or sample < 0:
+            raise ValueError(
+                f"The sample is {sample} notes (labelling.notes.sample), but must be 0, for all "
+                "notes, or more."
+            )
         self.paths: list[Path] = as_paths(path)
         self.format = format
         self.categories = None if categories is None else {c.strip().lower() for c in categories}

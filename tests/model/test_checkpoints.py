@@ -3,6 +3,8 @@ hostile one is refused with a message that says what to do."""
 
 import json
 import pickle
+import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from spacy_mslm.pieces.collate import pad_rows
 from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.types import BLM, UNMASKED, PaddedBatch, Row
+from spacy_mslm.util.manifest import FOLDER_MANIFEST, signed_folder
 
 from ..checkpoints import (
     BRACKETS,
@@ -352,3 +355,76 @@ def test_code_of_a_checkpoint_is_not_run(model_type, tmp_path):
         with pytest.raises(ValueError, match="Could not load the encoder"):
             load_checkpoint(str(folder))
     assert not marker.exists()
+
+
+# ---- damaged folders, and files elsewhere ----
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def test_each_damaged_file_of_our_own_folders_is_named(tmp_path):
+    """As `pretrain` and adaptation write them, with a manifest."""
+    with signed_folder(tmp_path / "encoder") as folder:
+        build_encoder(folder)
+    load_checkpoint(str(tmp_path / "encoder"))
+    draw = random.Random(0)
+    for path in files_of(tmp_path / "encoder"):
+        if path.name == FOLDER_MANIFEST:
+            continue
+        data = path.read_bytes()
+        flipped = bytearray(data)
+        flipped[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        for damaged in (bytes(flipped), data[: len(data) // 2], b""):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=f"{path.name} was damaged or changed"):
+                load_checkpoint(str(tmp_path / "encoder"))
+        path.write_bytes(data)
+    load_checkpoint(str(tmp_path / "encoder"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_damaged_files_of_other_folders_are_an_error_with_a_path(name, tmp_path):
+    """Where there is no manifest: whatever the libraries raise."""
+    folder = build_encoder(tmp_path)
+    data = (folder / name).read_bytes()
+    for damaged in (data[: len(data) // 2], data[:5], b"\xff" * 40, b"[1]", b"{}"):
+        (folder / name).write_bytes(damaged)
+        if name == "tokenizer.json" and damaged == b"{}":
+            continue
+        with pytest.raises(ValueError, match=re.escape(str(folder))):
+            load_checkpoint(str(folder))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "vocab.txt"])
+def test_a_pointer_of_git_lfs_is_called_one(name, tmp_path):
+    folder = build_encoder(tmp_path)
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(ValueError, match=rf"{name} is a Git LFS pointer .*git lfs pull"):
+        load_checkpoint(str(folder))
+
+
+@pytest.mark.parametrize("key", ["vocab_file", "tokenizer_file"])
+def test_a_setting_names_no_file_outside_the_folder(key, tmp_path):
+    folder = build_encoder(tmp_path / "encoder")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret\n[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    (folder / "tokenizer.json").unlink()
+    before = (folder / "tokenizer_config.json").read_bytes()
+    edit_json(folder / "tokenizer_config.json", **{key: str(secret)})
+    with pytest.raises(ValueError, match=f"setting {key} .* outside the checkpoint"):
+        load_checkpoint(str(folder))
+    # The path of another machine, which some checkpoints have, is not there.
+    (folder / "tokenizer_config.json").write_bytes(before)
+    edit_json(folder / "tokenizer_config.json", special_tokens_map_file="/gone/map.json")
+    load_checkpoint(str(folder))
+
+
+def test_an_index_of_weights_names_no_file_outside_the_folder(tmp_path):
+    folder = build_encoder(tmp_path / "encoder")
+    (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    index = {"metadata": {}, "weight_map": {"a": "../elsewhere.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="names a file outside its folder"):
+        load_checkpoint(str(folder))

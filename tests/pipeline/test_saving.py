@@ -31,10 +31,11 @@ from thinc.api import Adam
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule
 from spacy_mslm.model.weights import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
-from spacy_mslm.pipeline import saving
 from spacy_mslm.pipeline.component import MSLM
-from spacy_mslm.pipeline.saving import MANIFEST, add_manifest, safe_save
+from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.util import manifest
 from spacy_mslm.util.files import replaced_folder
+from spacy_mslm.util.manifest import MANIFEST, add_manifest
 
 from ..conftest import TEXTS, build_encoder, make_examples
 from ..helpers import answers, train
@@ -119,9 +120,9 @@ def assert_refused(pipe: MSLM, folder: Path, message: str) -> None:
     assert pipe.cfg == cfg and pipe.shim.network is network
 
 
-@pytest.mark.parametrize("block", [saving.BLOCK, 1000])
+@pytest.mark.parametrize("block", [manifest.BLOCK, 1000])
 def test_every_flipped_bit_is_found(block, trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(saving, "BLOCK", block)
+    monkeypatch.setattr(manifest, "BLOCK", block)
     pipe = trained.get_pipe("mslm")
     pipe.to_disk(tmp_path)
     assert set(content(tmp_path)) == {"cfg", MANIFEST, *FILES}
@@ -301,8 +302,55 @@ def test_killed_saves_leave_a_pipeline(make_nlp, tmp_path):
         nlp = spacy.load(path)
         assert nlp.get_pipe("mslm").labels in (("First",), ("Second",))
         nlp("a b")
-    others = {entry.name for entry in tmp_path.iterdir()} - {"model"}
-    assert all(name.startswith(".model.") for name in others)
+    # What the killed processes left is removed by the next one.
+    safe_save(pipelines[0], path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+_watched: dict[str, Any] = {"folder": None, "found": []}
+
+
+def _look_for_markers(event: str, arguments: tuple) -> None:
+    """At each file that is opened, search all files that are there at that moment."""
+    folder, _watched["folder"] = _watched["folder"], None  # not while it searches
+    if folder is not None and event == "open":
+        for name, data in content(folder).items():
+            if any(marker.encode("utf8") in data for marker in MARKERS):
+                _watched["found"].append(name)
+    _watched["folder"] = folder
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has other permissions")
+def test_unfinished_save_has_no_training_text_and_is_private(make_nlp, tmp_path):
+    """At no moment, so a process may be killed at any."""
+    nlp = make_nlp()
+    nlp.make_doc(" ".join(MARKERS))
+    modes = []
+
+    class Watcher:
+        def __call__(self, doc: Doc) -> Doc:
+            return doc
+
+        def to_disk(self, path: Path, exclude: Iterable[str] = ()) -> None:
+            modes.append(path.parent.stat().st_mode & 0o777)
+
+    nlp.add_pipe("test_saving_unsavable")
+    nlp._components[-1] = ("test_saving_unsavable", Watcher())
+    sys.addaudithook(_look_for_markers)
+    _watched["folder"] = tmp_path
+    try:
+        safe_save(nlp, tmp_path / "model")
+    finally:
+        _watched["folder"] = None
+    assert modes == [0o700] and _watched["found"] == []
+    assert (tmp_path / "model" / "vocab" / "strings.json").is_file()
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere two renames")

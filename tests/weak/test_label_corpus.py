@@ -18,6 +18,7 @@ import pytest
 import spacy
 from spacy.cli._util import parse_config_overrides
 from spacy.tokens import Doc, DocBin, Span
+from spacy.util import registry
 
 from spacy_mslm.tasks import convert
 from spacy_mslm.tasks.configs import read_config
@@ -336,7 +337,7 @@ def test_patterns(tmp_path):
     for line, match in (("T121", "a tab and a pattern"), ("T121\t(a", "no.*regular expression")):
         path.write_text(f"T184\tx\n{line}\n")
         with pytest.raises(ValueError, match=rf"(?s)patterns\.tsv, line 2: .*{match[:12]}"):
-            RegexAnnotator(str(path))
+            RegexAnnotator(str(path)).load()
 
 
 def test_any_pipeline_is_an_annotator(tmp_path):
@@ -405,7 +406,7 @@ def test_broken_clusters(tmp_path, text, message):
     path = tmp_path / "types.yml"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        Clusters(str(path))
+        Clusters(str(path)).load()
 
 
 def test_labels_are_scored_against_gold(demo, tmp_path):
@@ -434,3 +435,44 @@ def test_labels_are_scored_against_gold(demo, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     (vote,) = (line for line in result.stdout.splitlines() if line.startswith("vote"))
     assert vote.split() == ["vote", "all", "100.0", "66.7", "80.0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("labelling.chunk", 0, "chunk is 0, but must be greater than 0"),
+        ("vars.sample", -5, "sample is -5 notes"),
+        ("labelling.dev", 1.5, "dev is 1.5, but must be between 0 and 1"),
+        ("labelling.dev", -0.5, "dev is -0.5, but must be between 0 and 1"),
+        ("labelling.test", 0.9, "no patients in train"),
+        ("vars.seed", "abc", "seed is 'abc'"),
+    ],
+)
+def test_settings_are_checked_before_the_first_note(demo, tmp_path, name, value, message):
+    code, told = run(demo, tmp_path / "out", **{name: value})
+    assert code == 1 and message in " ".join(told.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@registry.misc("test_label_corpus.leaves_a_file")
+def make_leaving_annotator(folder: str, name: str) -> Any:
+    """Leaves what a worker process leaves that is killed while it writes a shard."""
+
+    def annotate(docs: Sequence[Doc]) -> Iterable[list[Concept]]:
+        path = Path(folder) / "train" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("text of a note")
+        (Path(folder) / "called").touch()
+        return [[] for _ in docs]
+
+    return annotate
+
+
+def test_no_hidden_file_of_a_killed_process_is_in_a_corpus(demo, tmp_path):
+    output = tmp_path / "weak"
+    name = ".00002.spacy.0123456789abcdef.partial"
+    settings = read_settings(overrides(demo, output, **{"vars.sample": 3}))
+    leaving = {"@misc": "test_label_corpus.leaves_a_file", "folder": str(output), "name": name}
+    settings["annotators"]["patterns"] = leaving
+    label_notes(settings, output)
+    assert (output / "called").exists() and not list(output.rglob(".*"))

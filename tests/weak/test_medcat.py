@@ -146,13 +146,14 @@ def test_a_document_of_several_projects_has_the_annotations_of_all(tmp_path, typ
 def test_annotations_without_a_type_need_a_table(tmp_path):
     export = write(tmp_path / "out.json", trainer(document("a", 1, [annotation(0, 19, "C1")])))
     with pytest.raises(ValueError, match=r"out\.json has annotations without a semantic type"):
-        MedcatAnnotator(export=export)
+        MedcatAnnotator(export=export).load()
 
 
 def test_concepts_that_the_table_does_not_have_are_counted(tmp_path, types, caplog):
     annotations = [annotation(0, 19, "C1"), annotation(35, 42, "C1"), annotation(0, 5, "C0022660")]
     export = write(tmp_path / "out.json", trainer(document("a", 1, annotations)))
     annotator = MedcatAnnotator(export=export, types=types)
+    annotator.load()
     assert "2 annotations are left out" in caplog.text and "C1" in caplog.text
     assert list(annotator([make_doc(NOTE, "a")])) == [[Concept(0, 5, "C0022660", "T047", 1.0)]]
 
@@ -182,7 +183,7 @@ def test_offsets_beyond_a_note_are_an_error_where_the_export_has_no_text(tmp_pat
 def test_a_document_that_is_there_twice_with_other_texts_is_an_error(tmp_path):
     export = trainer(document("a", 1, []), document("a", 2, [], text=SECRET))
     with pytest.raises(ValueError, match="text of document a differs") as info:
-        MedcatAnnotator(export=write(tmp_path / "out.json", export))
+        MedcatAnnotator(export=write(tmp_path / "out.json", export)).load()
     assert SECRET not in str(info.value)
 
 
@@ -200,7 +201,7 @@ def test_a_bad_annotation_is_named_by_document_and_number(tmp_path, case):
     entities = {"0": entity(0, 5, "C1", ["T1"]), "1": BAD_ENTITIES[case]}
     export = write(tmp_path / "out.json", {"7": {"entities": entities}})
     with pytest.raises(ValueError, match=r"document 7: annotation 2 (is not a|has no) ") as info:
-        MedcatAnnotator(export=export)
+        MedcatAnnotator(export=export).load()
     assert SECRET not in str(info.value)
 
 
@@ -209,21 +210,21 @@ def test_a_bad_annotation_is_named_by_document_and_number(tmp_path, case):
 )
 def test_another_shape_is_an_error(tmp_path, export):
     with pytest.raises(ValueError, match=r"out\.json is not a MedCAT export") as info:
-        MedcatAnnotator(export=write(tmp_path / "out.json", export))
+        MedcatAnnotator(export=write(tmp_path / "out.json", export)).load()
     assert SECRET not in str(info.value)
 
 
 def test_broken_json_is_an_error(tmp_path):
     (tmp_path / "out.json").write_text(f'{{"a": "{SECRET}')
     with pytest.raises(ValueError, match="it is not JSON") as info:
-        MedcatAnnotator(export=str(tmp_path / "out.json"))
+        MedcatAnnotator(export=str(tmp_path / "out.json")).load()
     assert SECRET not in str(info.value) and info.value.__cause__ is None
 
 
 def test_a_table_without_its_columns_is_an_error(tmp_path):
     (tmp_path / "types.csv").write_text("cui,name\nC1,x\n")
     with pytest.raises(ValueError, match="no column type_ids"):
-        MedcatAnnotator(export="out.json", types=str(tmp_path / "types.csv"))
+        MedcatAnnotator(export="out.json", types=str(tmp_path / "types.csv")).load()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_a_table_without_its_columns_is_an_error(tmp_path):
 )
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        MedcatAnnotator(**settings)
+        MedcatAnnotator(**settings).load()
 
 
 # ---- the process ----
@@ -431,7 +432,7 @@ def is_alive(pid: int) -> bool:
 def test_a_damaged_archive_is_an_error(faulty, tmp_path):
     (tmp_path / "pack.zip").write_bytes(b"PK no archive")
     with pytest.raises(ValueError, match=r"pack\.zip cannot be unpacked"):
-        MedcatAnnotator(model=str(tmp_path / "pack.zip"), environment=str(faulty))
+        MedcatAnnotator(model=str(tmp_path / "pack.zip"), environment=str(faulty)).load()
     assert [path.name for path in tmp_path.iterdir()] == ["pack.zip"]
 
 
@@ -471,7 +472,7 @@ def test_an_installation_that_fails_leaves_no_environment_that_is_taken_for_one(
             setup_medcat(folder)
         assert not is_ready(folder)
     with pytest.raises(ValueError, match="is not a finished environment"):
-        MedcatAnnotator(model=str(tmp_path), environment=str(folder))
+        MedcatAnnotator(model=str(tmp_path), environment=str(folder)).load()
 
 
 # ---- real MedCAT ----

@@ -15,6 +15,7 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_mslm.weak.annotators import scispacy_index
 from spacy_mslm.weak.annotators.scispacy_index import read_knowledge_base
 from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker
 from spacy_mslm.weak.clusters import UMLS_TYPES
@@ -70,7 +71,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def linker(kb: Path) -> ScispacyLinker:
-    return ScispacyLinker(str(kb))
+    return loaded(str(kb))
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,12 @@ def nlp() -> Language:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     return nlp
+
+
+def loaded(*arguments: str, **settings: Any) -> ScispacyLinker:
+    linker = ScispacyLinker(*arguments, **settings)
+    linker.load()
+    return linker
 
 
 def found(linker: ScispacyLinker, doc: Doc) -> list[tuple[str, str, str]]:
@@ -102,7 +109,7 @@ def test_names_are_found_whatever_their_case_and_the_longest_stays(linker, nlp):
 @needs_scispacy
 def test_names_that_differ_a_little_are_found_with_their_similarity(kb, nlp):
     doc = nlp("Known chronic obstructive lung diseases.")
-    ((concept,),) = ScispacyLinker(str(kb), threshold=0.8)([doc])
+    ((concept,),) = loaded(str(kb), threshold=0.8)([doc])
     assert concept[:4] == (6, 39, "C0024117", "T047")
     assert 0.8 <= concept.score < 1
 
@@ -140,10 +147,10 @@ def test_names_over_a_line_break_are_found(linker, nlp):
 @needs_scispacy
 def test_ngrams_have_a_greatest_length(kb, nlp):
     doc = nlp("Known failure of the kidney.")
-    assert found(ScispacyLinker(str(kb), max_tokens=4), doc) == [
+    assert found(loaded(str(kb), max_tokens=4), doc) == [
         ("failure of the kidney", "C0035078", "T047")
     ]
-    assert found(ScispacyLinker(str(kb), max_tokens=3), doc) == []
+    assert found(loaded(str(kb), max_tokens=3), doc) == []
 
 
 @needs_scispacy
@@ -188,7 +195,7 @@ def test_what_is_in_brackets_need_not_be_a_short_form(linker, nlp):
 
 @needs_scispacy
 def test_abbreviations_are_an_option(kb, nlp):
-    linker = ScispacyLinker(str(kb), abbreviations=False)
+    linker = loaded(str(kb), abbreviations=False)
     doc = nlp("He had a myocardial infarction (MI).")
     assert [text for text, *_ in found(linker, doc)] == ["myocardial infarction"]
 
@@ -222,7 +229,7 @@ def one_noun_phrase(doc: Doc) -> Doc:
 
 @needs_scispacy
 def test_entities_of_a_pipeline_are_candidates(kb, nlp, tmp_path):
-    linker = ScispacyLinker(str(kb), model=save_ruler(tmp_path / "model"))
+    linker = loaded(str(kb), model=save_ruler(tmp_path / "model"))
     doc = nlp("No aspirin. It was the asthma , and asthma.")
     assert found(linker, doc) == [("asthma", "C0004096", "T047")]
     ((concept,),) = linker([doc])
@@ -234,7 +241,7 @@ def test_noun_chunks_of_a_pipeline_are_candidates(kb, nlp, tmp_path):
     model = spacy.blank("en")
     model.add_pipe("test_one_noun_phrase")
     model.to_disk(tmp_path / "model")
-    linker = ScispacyLinker(str(kb), model=str(tmp_path / "model"))
+    linker = loaded(str(kb), model=str(tmp_path / "model"))
     assert found(linker, nlp("the acute renal failure")) == [
         ("acute renal failure", "C0022660", "T047")
     ]
@@ -242,7 +249,7 @@ def test_noun_chunks_of_a_pipeline_are_candidates(kb, nlp, tmp_path):
 
 @needs_scispacy
 def test_the_vocabulary_of_a_pipeline_does_not_grow(kb, nlp, tmp_path):
-    linker = ScispacyLinker(str(kb), model=save_ruler(tmp_path / "model"))
+    linker = loaded(str(kb), model=save_ruler(tmp_path / "model"))
     sizes = []
     for number in range(3):
         doc = nlp(f"word{number} the heart attack number{number} (HAN{number}) again.")
@@ -254,7 +261,7 @@ def test_the_vocabulary_of_a_pipeline_does_not_grow(kb, nlp, tmp_path):
 @needs_scispacy
 def test_a_pipeline_that_is_not_there_is_named(kb):
     with pytest.raises(ValueError, match="'no_such_pipeline' cannot be loaded"):
-        ScispacyLinker(str(kb), model="no_such_pipeline")
+        loaded(str(kb), model="no_such_pipeline")
 
 
 # ---- the index ----
@@ -264,27 +271,27 @@ def test_a_pipeline_that_is_not_there_is_named(kb):
 def test_the_index_is_built_once_for_the_same_contents(tmp_path):
     kb = write_kb(tmp_path / "kb.jsonl")
     index = tmp_path / "index"
-    ScispacyLinker(str(kb), index=str(index))
+    loaded(str(kb), index=str(index))
     (first,) = index.iterdir()
     times = {path.name: path.stat().st_mtime_ns for path in first.iterdir()}
     # The same contents under another name.
     kb = kb.rename(tmp_path / "other.jsonl")
-    ScispacyLinker(str(kb), index=str(index))
+    loaded(str(kb), index=str(index))
     assert {path.name: path.stat().st_mtime_ns for path in first.iterdir()} == times
     write_kb(kb, [record(*each) for each in CONCEPTS[:3]])
-    ScispacyLinker(str(kb), index=str(index))
+    loaded(str(kb), index=str(index))
     assert len(list(index.iterdir())) == 2
     assert not list(tmp_path.glob("*.index"))
 
 
 @needs_scispacy
-def test_an_index_that_lacks_a_file_is_built_anew(tmp_path, nlp):
+def test_an_index_that_lacks_a_file_is_built_again(tmp_path, nlp):
     kb = write_kb(tmp_path / "kb.jsonl")
-    ScispacyLinker(str(kb))
+    loaded(str(kb))
     (folder,) = (tmp_path / "kb.jsonl.index").iterdir()
-    (folder / "nmslib_index.bin").unlink()
-    assert found(ScispacyLinker(str(kb)), nlp("asthma")) == [("asthma", "C0004096", "T047")]
-    assert (folder / "nmslib_index.bin").is_file()
+    (folder / "nmslib.bin").unlink()
+    assert found(loaded(str(kb)), nlp("asthma")) == [("asthma", "C0004096", "T047")]
+    assert (folder / "nmslib.bin").is_file()
 
 
 @needs_scispacy
@@ -294,14 +301,29 @@ def test_a_file_needs_no_network(tmp_path, nlp, monkeypatch):
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-    linker = ScispacyLinker(str(write_kb(tmp_path / "kb.jsonl")))
+    linker = loaded(str(write_kb(tmp_path / "kb.jsonl")))
     assert found(linker, nlp("asthma")) == [("asthma", "C0004096", "T047")]
 
 
 @needs_scispacy
 def test_a_knowledge_base_of_one_name_will_do(tmp_path, nlp):
     kb = write_kb(tmp_path / "kb.jsonl", [record("X1", "asthma", [], ["disease"])])
-    assert found(ScispacyLinker(str(kb)), nlp("mild asthma")) == [("asthma", "X1", "disease")]
+    assert found(loaded(str(kb)), nlp("mild asthma")) == [("asthma", "X1", "disease")]
+
+
+def test_the_vectorizer_is_stored_without_pickle(tmp_path):
+    """And gives the same vectors."""
+    pytest.importorskip("sklearn")
+    names = [name.lower() for _, first, others, _ in CONCEPTS for name in (first, *others)]
+    vectorizer = scispacy_index.make_vectorizer()
+    vectorizer.fit(names)
+    scispacy_index.write_vectorizer(vectorizer, tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert json.loads(path.read_text())["trigrams"]
+    again = scispacy_index.read_vectorizer(tmp_path)
+    texts = [*names, "chronic failure of a heart", "xqz", ""]
+    assert again.vocabulary_ == vectorizer.vocabulary_
+    assert (again.transform(texts) != vectorizer.transform(texts)).nnz == 0
 
 
 # ---- bad input ----
@@ -324,7 +346,7 @@ def test_a_missing_field_is_named_with_file_and_line(tmp_path, field):
     del bad[field]
     path = write_kb(tmp_path / "kb.jsonl", [record(*CONCEPTS[0]), bad])
     with pytest.raises(ValueError, match=rf"kb\.jsonl, line 2: the field {field} is missing"):
-        ScispacyLinker(str(path))
+        loaded(str(path))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -353,7 +375,7 @@ def test_a_broken_file_is_named(tmp_path, data, message):
     path = tmp_path / "kb.jsonl"
     path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
-        ScispacyLinker(str(path))
+        loaded(str(path))
 
 
 @needs_scispacy
@@ -368,7 +390,7 @@ def test_a_compressed_file_is_read(tmp_path):
 @needs_scispacy
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"no-such\.jsonl is neither a file nor .* umls"):
-        ScispacyLinker("no-such.jsonl")
+        loaded("no-such.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -399,7 +421,7 @@ def test_scispacy_is_not_imported_before_it_is_needed():
 def test_what_to_install_is_said_where_scispacy_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
     with pytest.raises(ImportError, match=r'pip install "spacy-mslm\[weak\]"'):
-        ScispacyLinker("kb.jsonl")
+        loaded("kb.jsonl")
 
 
 @needs_scispacy

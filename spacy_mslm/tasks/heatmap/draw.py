@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-import spacy
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ...corpus.readers import read_docs
+from ...pipeline.loading import load_pipeline
 from ...util.files import replace_file
 from ...util.lines import read_lines
 from .reading import TextBlock, make_block, read_model
@@ -48,7 +48,7 @@ def draw_heatmap(
     readings = []
     # One model in memory at a time.
     for model, name in zip(models, model_names(models), strict=True):
-        nlp = spacy.load(model)
+        nlp = load_pipeline(model)
         if not docs:
             for doc_id, source in sources:
                 doc = nlp.make_doc(source) if isinstance(source, str) else source

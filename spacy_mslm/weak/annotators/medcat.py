@@ -13,6 +13,7 @@ import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,24 @@ class MedcatAnnotator:
             raise ValueError(Errors.M003.format(name="min_score", value=min_score))
         if timeout <= 0:
             raise ValueError(Errors.M004.format(name="timeout", value=timeout))
+        self.model = model
+        self.environment = environment
+        self.export = export
+        self.types = types
         self.min_score = min_score
-        table = read_types(Path(types)) if types else None
-        self._source: RunningMedcat | MedcatExport
-        if export:
-            self._source = MedcatExport(Path(export), table)
-        else:
-            assert model and environment
-            self._source = RunningMedcat(Path(model), Path(environment), timeout)
+        self.timeout = timeout
+
+    @cached_property
+    def _source(self) -> "RunningMedcat | MedcatExport":
+        if self.export:
+            table = read_types(Path(self.types)) if self.types else None
+            return MedcatExport(Path(self.export), table)
+        assert self.model and self.environment
+        return RunningMedcat(Path(self.model), Path(self.environment), self.timeout)
+
+    def load(self) -> None:
+        """Read the export, or unpack the model pack. MedCAT is started with the first note."""
+        _ = self._source
 
     def __call__(self, docs: Sequence[Doc]) -> Iterator[list[Concept]]:
         """Yield the concepts of each document."""

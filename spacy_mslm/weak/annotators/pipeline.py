@@ -1,10 +1,12 @@
 """Annotator that takes the entities of a spaCy pipeline."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-import spacy
-from spacy.tokens import Doc
+from spacy.language import Language
+from spacy.tokens import Doc, Span
 
+from ...pipeline.loading import load_pipeline
 from ...util.extensions import confidence_of
 from ..concepts import Concept
 
@@ -18,8 +20,17 @@ class PipelineAnnotator:
     """
 
     def __init__(self, model: str, min_score: float = 0.0) -> None:
-        self.nlp = spacy.load(model)
+        self.model = model
         self.min_score = min_score
+
+    @cached_property
+    def nlp(self) -> Language:
+        """The pipeline."""
+        return load_pipeline(self.model)
+
+    def load(self) -> None:
+        """Load the pipeline."""
+        _ = self.nlp
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
         """Yield the concepts of each document."""
@@ -32,6 +43,6 @@ class PipelineAnnotator:
                 yield [concept for concept in concepts if concept.score >= self.min_score]
 
 
-def _score(ent: spacy.tokens.Span) -> float:
+def _score(ent: Span) -> float:
     confidence = confidence_of(ent)
     return 1.0 if confidence is None else confidence

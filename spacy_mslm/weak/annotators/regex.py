@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,16 @@ class RegexAnnotator:
     """
 
     def __init__(self, path: str | None) -> None:
-        self.patterns = list(_read_patterns(Path(path))) if path else []
+        self.path = path
+
+    @cached_property
+    def patterns(self) -> list[TypedPattern]:
+        """The patterns of the file."""
+        return list(_read_patterns(Path(self.path))) if self.path else []
+
+    def load(self) -> None:
+        """Read the file."""
+        _ = self.patterns
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
         """Yield the concepts of each document."""

@@ -7,28 +7,46 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...util.digests import digest_of
-from ...util.files import replaced_folder
 from ...util.lines import read_json_lines
+from ...util.manifest import find_faults, read_manifest, signed_folder
 
 if TYPE_CHECKING:  # an extra, and slow to import
-    from scispacy.candidate_generation import CandidateGenerator, LinkerPaths
+    from scispacy.candidate_generation import CandidateGenerator
     from scispacy.linking_utils import Entity, KnowledgeBase
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 # Search and build parameters of nmslib. With these, 999 of 1,000 names out of 20,000 are found, and
 # building is three times as fast as with scispaCy's parameters.
 SEARCH = 100
 BUILD = {"M": 30, "efConstruction": 400, "post": 0}
+# The files of an index. Those of another layout are built again.
+LAYOUT = 2
+NAMES, VECTORIZER, VECTORS, GRAPH = "names.json", "vectorizer.json", "vectors.npz", "nmslib.bin"
+
+
+class NameIndex(NamedTuple):
+    """The names of a knowledge base, and what finds those that are similar to a text.
+
+    names: The names, in the order of the index.
+    vectorizer: Converts texts to vectors.
+    ann_index: An index of nmslib.
+    """
+
+    names: list[str]
+    vectorizer: "TfidfVectorizer"
+    ann_index: Any
 
 
 def load_candidate_generator(kb: str, index: str | None) -> "CandidateGenerator":
     """Load scispaCy's candidate generator for a knowledge base.
 
-    kb: A file in scispaCy's JSONL format, or the name of one of its releases.
+    kb: A file in scispaCy's JSONL format, or the name of one of its releases, in which scispaCy
+        loads a pickle.
     index: Folder for the index of a file; None for a folder beside the file.
     """
     from scispacy.candidate_generation import DEFAULT_KNOWLEDGE_BASES, CandidateGenerator
@@ -51,8 +69,8 @@ def load_candidate_generator(kb: str, index: str | None) -> "CandidateGenerator"
             f"are: {releases}. Give the path of a file in scispaCy's JSONL format (kb)."
         )
     concepts = KnowledgeBase(read_knowledge_base(path))
-    aliases, vectorizer, ann_index = _index(path, index, concepts).load(ef_search=SEARCH)
-    return CandidateGenerator(ann_index, vectorizer, aliases, concepts)
+    names, vectorizer, ann_index = _index(path, index, concepts)
+    return CandidateGenerator(ann_index, vectorizer, names, concepts)
 
 
 def read_knowledge_base(path: Path) -> "list[Entity]":
@@ -104,42 +122,77 @@ def _not_blank(texts: list[str]) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _index(path: Path, index: str | None, concepts: "KnowledgeBase") -> "LinkerPaths":
+def _index(path: Path, index: str | None, concepts: "KnowledgeBase") -> "NameIndex":
     """Return the index of a file. It is built unless there is one for the same contents."""
-    import sklearn
-    from scispacy.candidate_generation import LinkerPaths
-
     parent = Path(index) if index else path.parent / f"{path.name}.index"
-    # The vectorizer is a pickled object of scikit-learn.
-    folder = parent / f"{digest_of(path)}-sklearn-{sklearn.__version__}"
-    if not folder.is_dir() or not LinkerPaths.from_directory(folder).is_locally_cached():
-        with replaced_folder(folder) as temporary:
+    folder = parent / f"{digest_of(path)}-{LAYOUT}"
+    if not folder.is_dir() or find_faults(folder, read_manifest(folder) or {NAMES: []}):
+        with signed_folder(folder) as temporary:
             # Sorted, so that every process builds the same index.
-            _build_index(LinkerPaths.from_directory(temporary), sorted(concepts.alias_to_cuis))
-    return LinkerPaths.from_directory(folder)
+            _build_index(temporary, sorted(concepts.alias_to_cuis))
+    return _load_index(folder)
 
 
-def _build_index(paths: "LinkerPaths", names: list[str]) -> None:
-    """Build an index in scispaCy's layout, for any knowledge base and any scipy version.
+def _build_index(folder: Path, names: list[str]) -> None:
+    """Build an index of the names of any knowledge base, with any scipy version.
 
     scispaCy's `create_tfidf_ann_index` rejects scipy 1.11 and later, as it writes 16-bit files. It
     uses only letter trigrams that occur in ten or more names, so it fails for few names; of 2,000
     names it would lose 71, and 82 of 2,000 other names would have a similarity of 0.95 to one of
-    them (3 if all trigrams are used).
+    them (3 if all trigrams are used). Its vectorizer is a pickle, which is neither written nor
+    read here.
     """
-    import joblib
-    import nmslib
     import scipy.sparse
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), dtype=np.float32)
+    vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform(names)
-    joblib.dump(vectorizer, paths.tfidf_vectorizer)
-    scipy.sparse.save_npz(paths.tfidf_vectors, vectors)
-    Path(paths.concept_aliases_list).write_text(json.dumps(names), encoding="utf8")
+    write_vectorizer(vectorizer, folder)
+    scipy.sparse.save_npz(folder / VECTORS, vectors)
+    (folder / NAMES).write_text(json.dumps(names), encoding="utf8")
+    ann_index = _empty_index(vectors)
+    ann_index.createIndex(BUILD, print_progress=False)
+    ann_index.saveIndex(str(folder / GRAPH))
+
+
+def _load_index(folder: Path) -> "NameIndex":
+    import scipy.sparse
+
+    ann_index = _empty_index(scipy.sparse.load_npz(folder / VECTORS).astype(np.float32))
+    ann_index.loadIndex(str(folder / GRAPH))
+    ann_index.setQueryTimeParams({"efSearch": SEARCH})
+    names = json.loads((folder / NAMES).read_text(encoding="utf8"))
+    return NameIndex(names, read_vectorizer(folder), ann_index)
+
+
+def _empty_index(vectors: Any) -> Any:
+    import nmslib
+
     index = nmslib.init(
         method="hnsw", space="cosinesimil_sparse", data_type=nmslib.DataType.SPARSE_VECTOR
     )
     index.addDataPointBatch(vectors)
-    index.createIndex(BUILD, print_progress=False)
-    index.saveIndex(paths.ann_index)
+    return index
+
+
+def make_vectorizer(vocabulary: dict[str, int] | None = None) -> "TfidfVectorizer":
+    """Create the vectorizer of names: letter trigrams within words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(3, 3), dtype=np.float32, vocabulary=vocabulary
+    )
+
+
+def write_vectorizer(vectorizer: "TfidfVectorizer", folder: Path) -> None:
+    """Write the trigrams of a vectorizer and their weights as JSON."""
+    places = {trigram: int(place) for trigram, place in vectorizer.vocabulary_.items()}
+    state = {"trigrams": sorted(places, key=places.__getitem__), "idf": vectorizer.idf_.tolist()}
+    (folder / VECTORIZER).write_text(json.dumps(state), encoding="utf8")
+
+
+def read_vectorizer(folder: Path) -> "TfidfVectorizer":
+    """Read what `write_vectorizer` wrote."""
+    state = json.loads((folder / VECTORIZER).read_text(encoding="utf8"))
+    vectorizer = make_vectorizer({trigram: i for i, trigram in enumerate(state["trigrams"])})
+    vectorizer.idf_ = np.array(state["idf"], dtype=np.float32)
+    return vectorizer

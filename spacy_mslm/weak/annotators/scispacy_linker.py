@@ -13,6 +13,7 @@ import spacy
 from spacy.tokens import Doc, Span, Token
 
 from ...errors import Errors
+from ...pipeline.loading import load_pipeline
 from ...text.terminology import MIN_CHARS
 from ...util.spans import drop_overlapping
 from ..concepts import Concept
@@ -56,6 +57,16 @@ class ScispacyLinker:
             raise ValueError(Errors.M003.format(name="threshold", value=threshold))
         if max_tokens < 1:
             raise ValueError(Errors.M004.format(name="max_tokens", value=max_tokens))
+        self.kb = kb
+        self.index = index
+        self.model = model
+        self.max_tokens = max_tokens
+        self.threshold = threshold
+        self.abbreviations = abbreviations
+        self._is_loaded = False
+
+    def load(self) -> None:
+        """Load scispaCy, the knowledge base with its index, and the pipeline."""
         try:
             from scispacy.abbreviation import AbbreviationDetector
         except ImportError as err:
@@ -63,17 +74,18 @@ class ScispacyLinker:
                 f"The scispaCy linker needs scispaCy ({err}). Install it with 'pip install "
                 '"spacy-mslm[weak]"\'.'
             ) from err
-        self.max_tokens = max_tokens
-        self.threshold = threshold
-        self._generator = load_candidate_generator(kb, index)
+        self._generator = load_candidate_generator(self.kb, self.index)
         self._weights = _Weights(self._generator.vectorizer)
-        self._model = _load_pipeline(model) if model else None
+        self._model = _load_pipeline(self.model) if self.model else None
         # With a vocabulary of its own, so that the words that the detector adds can be freed.
         self._blank = spacy.blank("en")
-        self._detector = AbbreviationDetector(self._blank) if abbreviations else None
+        self._detector = AbbreviationDetector(self._blank) if self.abbreviations else None
+        self._is_loaded = True
 
     def __call__(self, docs: Sequence[Doc]) -> Iterator[list[Concept]]:
         """Yield the concepts of each document."""
+        if not self._is_loaded:
+            self.load()
         candidates = [self._candidates(doc) for doc in docs]
         texts = list(dict.fromkeys(text for found in candidates for text in found.values()))
         links = self._links(texts)
@@ -149,7 +161,7 @@ class ScispacyLinker:
 
 def _load_pipeline(model: str) -> spacy.Language:
     try:
-        return spacy.load(model)
+        return load_pipeline(model)
     except (OSError, ValueError) as err:
         raise ValueError(
             f"The pipeline {model!r} cannot be loaded ({err}). Install it, give its folder, or "

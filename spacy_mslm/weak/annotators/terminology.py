@@ -1,6 +1,7 @@
 """Annotator that looks up the names of a terminology, see `spacy_mslm.text.terminology`."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.tokens import Doc
@@ -21,8 +22,18 @@ class TerminologyAnnotator:
     """
 
     def __init__(self, path: str | Sequence[str] | None, clusters: Clusters | None = None) -> None:
-        types = None if clusters is None else clusters.types
-        self.terminology = Terminology(as_paths(path), STOP_WORDS, types)
+        self.paths = as_paths(path)
+        self.clusters = clusters
+
+    @cached_property
+    def terminology(self) -> Terminology:
+        """The names of the terminology."""
+        types = None if self.clusters is None else self.clusters.types
+        return Terminology(self.paths, STOP_WORDS, types)
+
+    def load(self) -> None:
+        """Read the files."""
+        _ = self.terminology
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
         """Yield the concepts of each document."""
