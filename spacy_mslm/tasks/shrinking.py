@@ -21,7 +21,7 @@ from ..model.shrinking import (
     shrink_tokenizer,
 )
 from ..text.plain_texts import read_texts, text_files
-from ..util.files import replaced_folder
+from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
 
 
@@ -92,7 +92,7 @@ def shrink(
         Size(depth, model.config.vocab_size, model.num_parameters()),
         Size(len(kept), len(pieces), smaller.num_parameters()),
     )
-    with replaced_folder(output) as folder:
+    with signed_folder(output) as folder:
         save_half(smaller, smaller_tokenizer, folder)
     return sizes
 

@@ -69,8 +69,7 @@ class Checkpoint:
 
     def write(self, progress: dict[str, Any], tensors: Tensors) -> None:
         """Replace the checkpoint."""
-        with replaced_folder(self.path) as temporary:
-            temporary.chmod(0o700)
+        with replaced_folder(self.path, mode=0o700) as temporary:
             path = temporary / STATE
             if tensors:
                 save_file(tensors, path)

@@ -110,12 +110,17 @@ def replaced_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def replaced_folder(path: Path) -> Iterator[Path]:
+def replaced_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
     """Create a temporary folder that replaces `path` at the end of the block, in one step.
 
     The folder is beside `path`, and only the owner can read it until it is complete. Then it gets
     the permissions of the old folder. If the process is killed, the temporary folder stays until a
     process writes a folder there again.
+
+    Args:
+        path: The folder to replace.
+        mode: Its permissions, to which the umask is applied. Those of the old folder are not
+            extended.
 
     Raises:
         OSError: If the folder cannot be written. The error names `path`.
@@ -129,7 +134,8 @@ def replaced_folder(path: Path) -> Iterator[Path]:
             yield temporary
             _sync(temporary)
             exists = path.exists()
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode) if exists else 0o777 & ~_umask())
+            old = stat.S_IMODE(path.stat().st_mode) if exists else ~_umask()
+            temporary.chmod(mode & old)
             if exists:
                 _exchange(temporary, path)
             else:
