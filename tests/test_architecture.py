@@ -111,6 +111,7 @@ def test_the_graph_is_read_right() -> None:
 LAYERS = [
     ("errors", "types", "__init__"),
     ("util",),
+    ("engine",),
     ("text",),
     ("corpus",),
     ("pieces",),

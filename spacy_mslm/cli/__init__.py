@@ -8,6 +8,7 @@ from spacy.cli._util import app
 
 # Importing a module registers its command.
 from . import (  # noqa: F401
+    annotate,
     calibrate,
     convert,
     evaluate,

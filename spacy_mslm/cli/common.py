@@ -23,6 +23,12 @@ mslm_cli.add_typer(weak_cli, name="weak")
 EXPECTED_ERRORS = (ValueError, OSError, ImportError)
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Pipeline name or path")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Host and port of the head of the Ray cluster [default: the cluster of this machine]"
+    ),
+]
 GpuId = Annotated[int, typer.Option("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 
 

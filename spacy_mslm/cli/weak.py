@@ -7,7 +7,8 @@ import typer
 from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
-from .common import command, config_overrides, show_table, weak_cli
+from ..tasks.choices import Engine
+from .common import Address, command, config_overrides, show_table, weak_cli
 
 if TYPE_CHECKING:
     from ..weak.review import Review
@@ -21,7 +22,13 @@ ConfigPath = Annotated[
 def label_cli(
     ctx: typer.Context,
     config_path: ConfigPath,
-    jobs: int = Opt(1, "--jobs", "-j", min=1, help="Number of processes"),
+    jobs: int | None = Opt(
+        *(None, "--jobs", "-j"),
+        min=1,
+        help="Number of processes [default: 1, or as many as fit on the Ray cluster]",
+    ),
+    engine: Engine = Opt(Engine.local, help="Where to work: this machine, or a Ray cluster"),
+    address: Address = None,
     force: bool = Opt(False, "--force", help="Start over if the output holds another corpus"),
 ) -> None:
     """Label notes and write a corpus with train, dev and test splits by patient.
@@ -32,7 +39,13 @@ def label_cli(
     """
     from ..tasks import label
 
-    corpus = label(config_path, config_overrides(ctx), jobs=jobs, force=force)
+    corpus = label(
+        *(config_path, config_overrides(ctx)),
+        jobs=jobs,
+        engine=engine,
+        address=address,
+        force=force,
+    )
     show_statistics(corpus.statistics)
     msg.good(f"Saved corpus to {corpus.path}")
 

@@ -10,6 +10,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
     evaluate              score a pipeline on annotated text            evaluate
+    annotate              annotate large numbers of documents           annotate
     calibrate             calibrate the confidences of a pipeline       calibrate
     optimize              make a pipeline faster on CPU                 optimize
     verify                verify the files of a pipeline or encoder     verify
@@ -34,8 +35,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..corpus.download import Fetched, fetch_set
     from ..weak.review import export_review, read_review
+    from .annotation.annotate import Annotated, annotate
     from .calibration import Calibrated, calibrate
-    from .choices import Mode, Protocol
+    from .choices import Engine, Format, Mode, Protocol
     from .comparison.report import compare
     from .conversion import Conversion, convert
     from .evaluation import Evaluation, evaluate
@@ -51,8 +53,9 @@ if TYPE_CHECKING:
 _MODULES = {
     "..corpus.download": ("Fetched", "fetch_set"),
     "..weak.review": ("export_review", "read_review"),
+    ".annotation.annotate": ("Annotated", "annotate"),
     ".calibration": ("Calibrated", "calibrate"),
-    ".choices": ("Mode", "Protocol"),
+    ".choices": ("Engine", "Format", "Mode", "Protocol"),
     ".comparison.report": ("compare",),
     ".conversion": ("Conversion", "convert"),
     ".evaluation": ("Evaluation", "evaluate"),

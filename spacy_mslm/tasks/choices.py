@@ -2,6 +2,10 @@
 
 from enum import Enum
 
+from ..engine.place import Engine
+
+__all__ = ["Engine", "Format", "Mode", "Protocol"]
+
 
 class Protocol(str, Enum):
     """The text that a pipeline is evaluated on.
@@ -19,3 +23,11 @@ class Mode(str, Enum):
 
     onnx = "onnx"
     onnx_int8 = "onnx-int8"
+
+
+class Format(str, Enum):
+    """The format of annotated documents."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+    spacy = "spacy"

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from spacy.scorer import PRFScore
 
+from ..engine.place import Engine, Place
 from ..weak import label_corpus, scoring
 from .configs import read_config
 
@@ -21,7 +22,9 @@ def label(
     config_path: Path,
     overrides: Mapping[str, Any] | None = None,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
+    engine: Engine = Engine.local,
+    address: str | None = None,
     force: bool = False,
 ) -> LabelledCorpus:
     """Label notes and write a corpus with train, dev and test splits by patient.
@@ -31,14 +34,19 @@ def label(
     Args:
         config_path: A config with a [labelling] block.
         overrides: Settings by their dotted name, such as {"paths.notes": "notes.csv"}.
-        jobs: Number of processes.
+        jobs: Number of processes; by default 1, or as many as fit on the Ray cluster.
+        engine: This machine, or a Ray cluster whose nodes see the same files.
+        address: Host and port of the head of the Ray cluster; by default that of this machine.
         force: Start from scratch if the folder holds another corpus.
     """
     config = read_config(config_path, overrides, block="labelling")
     output = config.get("paths", {}).get("output")
     if output is None:
         raise ValueError("There is no output folder for the corpus. Set paths.output.")
-    stats = label_corpus.label_notes(config["labelling"], Path(output), jobs, force)
+    # Annotators may need much memory, so there is one process unless more are asked for.
+    jobs = jobs or (1 if Engine(engine) is Engine.local else None)
+    place = Place(Engine(engine), jobs, address)
+    stats = label_corpus.label_notes(config["labelling"], Path(output), place, force)
     return LabelledCorpus(Path(output), stats)
 
 

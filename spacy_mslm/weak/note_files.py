@@ -3,7 +3,7 @@
     csv      MIMIC-III's NOTEEVENTS.csv, MIMIC-IV's discharge.csv, and similar tables
     jsonl    one JSON object per line, with `text`
     parquet  a table with the same columns (needs pyarrow)
-    text     a folder of .txt files
+    text     a folder of .txt files, or one such file
 
 A table has the column `text`, and may have `row_id`, `note_id` or `id` for the note, `subject_id`
 or `patient` for its patient, `category` or `note_type` for its kind, and `iserror`, which is 1 if
@@ -69,7 +69,8 @@ def _format_of(path: Path) -> str:
     if path.is_dir():
         return "text"
     suffix = Path(path.name.removesuffix(".gz")).suffix
-    return {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}.get(suffix, suffix)
+    known = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".txt": "text"}
+    return known.get(suffix, suffix)
 
 
 def _read_csv(path: Path) -> Iterator[Record]:
@@ -85,7 +86,7 @@ def _read_csv(path: Path) -> Iterator[Record]:
                 if len(row) != len(header):
                     raise ValueError(
                         f"{path}: the record that begins on line {start} has {len(row)} "
-                        f"columns, but the header has {len(header)}. Nothing was labelled. "
+                        f"columns, but the header has {len(header)}. Nothing was written. "
                         "Correct the record, or remove it."
                     )
                 values = dict(zip(header, row, strict=True))
@@ -95,7 +96,7 @@ def _read_csv(path: Path) -> Iterator[Record]:
             raise ValueError(
                 f"{path}: a quote is not closed or not doubled in the record that begins on line "
                 f"{start} (detected on line {reader.line_num}), so the records after it cannot be "
-                "read. Nothing was labelled. A quote inside a quoted field is written twice. "
+                "read. Nothing was written. A quote inside a quoted field is written twice. "
                 "Correct the record, or remove it."
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -137,10 +138,11 @@ def _read_parquet(path: Path) -> Iterator[Record]:
 
 def _read_folder(path: Path) -> Iterator[Record]:
     """Yield one record per file. The category is the name of its subfolder."""
-    for file in sorted(path.rglob("*.txt")):
+    folder = path if path.is_dir() else path.parent
+    for file in sorted(path.rglob("*.txt")) if path.is_dir() else [path]:
         text = file.read_bytes().decode("utf-8-sig", errors="surrogateescape")
-        name = file.relative_to(path).as_posix()
-        category = file.parent.name if file.parent != path else ""
+        name = file.relative_to(folder).as_posix()
+        category = file.parent.name if file.parent != folder else ""
         yield Record(name, "", category, False, text)
 
 

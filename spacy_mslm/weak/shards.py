@@ -5,17 +5,13 @@ import hashlib
 from collections import Counter
 from pathlib import Path
 
-from spacy.tokens import Doc, DocBin
-from srsly.msgpack._packer import Packer
+from spacy.tokens import Doc
 
 from ..corpus.formats.records import SPLITS
+from ..engine.shards import chunk_name
 from ..text.sentences import sentence_docs
+from ..util.doc_bins import add_doc, bin_bytes, empty_bin
 from ..util.files import replace_file
-
-# DocBin packs user data with srsly, which searches all installed packages for plug-ins each time.
-# At 1.4 ms per sentence, this would be most of the run time of labelling.
-_PACKER = Packer(use_bin_type=True)
-ATTRIBUTES = ("SPACY", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID")
 
 
 def split_of(patient: str, seed: int, dev: float, test: float) -> str:
@@ -33,7 +29,7 @@ class Shard:
     """The notes of one chunk, by split, and their counts."""
 
     def __init__(self) -> None:
-        self.bins = {split: DocBin(attrs=ATTRIBUTES) for split in SPLITS}
+        self.bins = {split: empty_bin() for split in SPLITS}
         self.counts: Counter[str] = Counter()
 
     def add(self, doc: Doc, split: str) -> None:
@@ -44,8 +40,7 @@ class Shard:
             if sentence.text.isspace():
                 continue
             sentence.user_data["id"] += f":{number}"
-            self.bins[split].add(sentence)
-            self.bins[split].user_data.append(_PACKER.pack(sentence.user_data))
+            add_doc(self.bins[split], sentence)
             counts[f"{split}/sentences"] += 1
             counts[f"{split}/words"] += sum(not token.is_space for token in sentence)
             for ent in sentence.ents:
@@ -57,7 +52,6 @@ class Shard:
         """Write `train/00007.spacy` and so on. A split without sentences gets no file."""
         for split, docs in self.bins.items():
             if len(docs):
-                docs.store_user_data = True
-                path = folder / split / f"{number:05}.spacy"
+                path = folder / split / f"{chunk_name(number)}.spacy"
                 path.parent.mkdir(exist_ok=True)
-                replace_file(path, docs.to_bytes())
+                replace_file(path, bin_bytes(docs))
