@@ -76,7 +76,8 @@ EXTRAS = {
     "onnx": ["onnx>=1.16", "onnxruntime>=1.18"],
     # What the workflows of project.yml need: `spacy package --build wheel`, and pictures.
     "project": ["build", "matplotlib>=3.8"],
-    "ray": ["ray>=2.30"],
+    # Its actors are used, not Ray Data, which would add pandas and pyarrow.
+    "ray": ["ray>=2.55"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
     # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
     "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
@@ -95,6 +96,7 @@ EXTRAS["dev"] = [
     "pytest>=8.0",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
+    "ray>=2.55",
     "ruff>=0.6",
     "seqeval>=1.2.2",
     "skweak==0.3.3",

@@ -3,6 +3,7 @@
 import typer
 
 from .accuracy import accuracy
+from .annotate import annotate
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
@@ -16,6 +17,7 @@ from .weak_training import weak_training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command("accuracy")(accuracy)
+app.command("annotate")(annotate)
 app.command("reference")(reference)
 app.command("report")(report)
 app.command("long-text")(long_text)

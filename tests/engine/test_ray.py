@@ -1,0 +1,123 @@
+"""The same commands on a real Ray cluster of two nodes, one of which is killed."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spacy_mslm.engine.place import Engine
+from spacy_mslm.tasks import annotate, label
+
+from ..commands import run_python
+from ..tasks.test_annotate import NO_MASKS, contents, make_texts, write_jsonl
+
+pytest.importorskip("ray", reason="needs the extra ray")
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A cluster whose head takes no work, with two nodes that do."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    memory = {"object_store_memory": 80 * 2**20}
+    head = {"num_cpus": 0, "include_dashboard": False, **memory}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=1, **memory)
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def kill_node(cluster: Any, folder: Path, finished: int) -> threading.Thread:
+    """Kill a node when some chunks are finished, and add another one."""
+
+    def watch() -> None:
+        until = time.monotonic() + 600
+        while len(list((folder / "done").glob("*.json"))) < finished:
+            time.sleep(0.02)
+            if time.monotonic() > until:
+                return
+        node = sorted(cluster.worker_nodes, key=lambda node: node.node_id)[0]
+        cluster.remove_node(node, allow_graceful=False)
+        cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+@pytest.fixture(scope="module")
+def model(train_once, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "nlp"
+    train_once(60, **NO_MASKS).to_disk(path)
+    return path
+
+
+def test_annotation_survives_a_node(model, cluster, tmp_path):
+    documents = {f"n{i}": text for i, text in enumerate(make_texts(600))}
+    notes = write_jsonl(tmp_path / "notes.jsonl", documents)
+    annotate(str(model), notes, tmp_path / "local", chunk=5, jobs=1)
+    ray = {"engine": Engine.ray, "address": cluster.address}
+    killer = kill_node(cluster, tmp_path / "ray", finished=10)
+    found = annotate(str(model), notes, tmp_path / "ray", chunk=5, **ray)
+    killer.join()
+    assert found.documents == 600 and found.failed == 0
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+    # A pipeline that is not there is told as it is locally.
+    with pytest.raises(ValueError, match="There is no pipeline"):
+        annotate("nothing", notes, tmp_path / "other", **ray)
+
+
+def test_labelling_survives_a_node(cluster, tmp_path):
+    run_python(ROOT / "scripts/demo_notes.py", tmp_path).check_returncode()
+    settings = {
+        "paths.notes": str(tmp_path / "notes.csv"),
+        "paths.terms": str(tmp_path / "terms.tsv"),
+        "paths.patterns": str(tmp_path / "patterns.tsv"),
+        "paths.clusters": str(ROOT / "assets" / "semantic_types.yml"),
+        "labelling.chunk": 3,
+    }
+    config = ROOT / "configs" / "weak.cfg"
+    label(config, {**settings, "paths.output": str(tmp_path / "local")})
+    killer = kill_node(cluster, tmp_path / "ray", finished=5)
+    output = {"paths.output": str(tmp_path / "ray")}
+    label(config, {**settings, **output}, engine=Engine.ray, address=cluster.address)
+    killer.join()
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+def test_ray_starts_on_this_machine_alone(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    documents = {f"n{i}": text for i, text in enumerate(make_texts(20))}
+    notes = write_jsonl(tmp_path / "notes.jsonl", documents)
+    annotate(str(model), notes, tmp_path / "local", chunk=5, jobs=1)
+    annotate(str(model), notes, tmp_path / "ray", chunk=5, jobs=1, engine=Engine.ray)
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1"),
+        ("ray://127.0.0.1:10001", "is not the address of a Ray cluster"),
+        ("head", "is not the address of a Ray cluster"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_told_at_once(model, tmp_path, address, message):
+    notes = write_jsonl(tmp_path / "notes.jsonl", {"n0": "asthma"})
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=message):
+        annotate(*(str(model), notes, tmp_path / "out.jsonl"), engine=Engine.ray, address=address)
+    assert time.monotonic() - start < 120
+    shutil.rmtree(tmp_path / "out.jsonl.parts")
