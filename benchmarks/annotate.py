@@ -1,5 +1,5 @@
-"""Measure `annotate`: speed beside plain `nlp.pipe`, memory over documents with new words, runs that
-are killed at random moments, and a Ray cluster whose nodes are killed."""
+"""Measure `annotate`: speed beside plain `nlp.pipe`, memory over documents with new words, runs
+that are killed at random moments, and a Ray cluster whose nodes are killed."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ def annotate(
     labelled: Annotated[int, typer.Option(help="Notes to label on Ray")] = 500,
     output: Annotated[Path, typer.Option(help="JSON file for the figures")] = RESULTS,
 ) -> None:
-    """Measure, and write and print the figures. A measurement with the size 0 is left out, and keeps
-    the figures that are stored."""
+    """Measure, and write and print the figures. A measurement with the size 0 is left out and keeps
+    its stored figures."""
     os.environ.update(OMP_NUM_THREADS="1", RAY_USAGE_STATS_ENABLED="0")
     figures = json.loads(output.read_text()) if output.exists() else {}
     with tempfile.TemporaryDirectory() as name:
