@@ -377,6 +377,7 @@ def test_bad_input_is_told_before_anything_is_written(model, tmp_path):
         (good, tmp_path / "out.spacy", {}, "hold the text of the documents. Give --text"),
         (good, jsonl, {"format": Format.parquet}, "is a file of the format jsonl, not parquet"),
         (good, good, {}, "already exists"),
+        (good, tmp_path / "out.csv", {}, r"ends with \.csv, which is not a format"),
         (good, jsonl, {"address": "h:1"}, "settings of Ray"),
         (good, jsonl, {"engine": Engine.ray, "gpu_id": 0}, "--gpus"),
     ):

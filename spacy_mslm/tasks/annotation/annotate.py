@@ -138,6 +138,11 @@ def _choose_format(output: Path, format: Format | None, text: bool) -> tuple[boo
     """Return whether the output is a file, and its format."""
     suffix = output.suffix.lstrip(".")
     to_file = suffix in {choice.value for choice in Format}
+    if suffix and not to_file and not output.is_dir():
+        raise ValueError(
+            f"{output} ends with .{suffix}, which is not a format of annotate. Give a .jsonl, "
+            ".parquet or .spacy file, or a folder without an ending."
+        )
     found = Format(suffix) if to_file else Format(format or Format.jsonl)
     if format is not None and found is not format:
         raise ValueError(
