@@ -110,6 +110,7 @@ def annotate(
         shards.open(stage, (ROWS,), force)
         start = partial(Annotator, path, origin, folder.resolve(), format, text, gpu_id)
         _run(source, survey, shards, start, chunk, place)
+        shards.clean((ROWS,))
         errors = output.with_name(f"{output.name}.errors.jsonl")
         entities, failed = _finish(shards, errors)
         if to_file:
