@@ -50,6 +50,41 @@ def label_cli(
     msg.good(f"Saved corpus to {corpus.path}")
 
 
+@command(weak_cli, "terms", failure="The terms were not counted", overrides=True)
+def terms_cli(
+    ctx: typer.Context,
+    config_path: ConfigPath,
+    number: int = Opt(50, "--number", "-n", min=1, help="Number of names to print"),
+) -> None:
+    """Print the names of the terminologies that are found most often, before anything is labelled.
+
+    Look through them for names that mean something else in your notes, write these to a file, one
+    in each line, and label with --paths.blocklist FILE. Places are note:start-end in characters; no
+    text of a note is printed, only names of the terminology.
+    """
+    from ..tasks import count_terms
+
+    survey = count_terms(config_path, config_overrides(ctx), number=number)
+    if not survey.terms:
+        raise ValueError(
+            f"The terminologies find nothing in {survey.notes} notes. Check --paths.terms, and "
+            "that --paths.clusters has its semantic types."
+        )
+    rows = []
+    for term in survey.terms:
+        remarks = [f"also {label}" for label in term.other_labels]
+        remarks += ["common word"] if term.is_common else []
+        places = ", ".join(term.places)
+        rows.append((term.name, term.label, term.count, term.notes, "; ".join(remarks), places))
+    header = ("name", "label", "matches", "notes", "remarks", "first places")
+    msg.table(rows, header=header, divider=True, aligns=("l", "l", "r", "r", "l", "l"), max_col=60)
+    shown = sum(term.count for term in survey.terms)
+    msg.info(
+        f"These are {shown:,} of {survey.matches:,} matches of {survey.names:,} names in "
+        f"{survey.notes:,} notes."
+    )
+
+
 @command(weak_cli, "score", failure="The labels were not scored", overrides=True)
 def score_cli(
     ctx: typer.Context,

@@ -17,6 +17,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     compare               compare the scores of several models          report
     draw_heatmap          draw the confidence of models in each word    heatmap
     label                 label clinical notes automatically            weak label
+    count_terms           count the names of a terminology in notes     weak terms
     score_labels          score automatic labels on annotated notes     weak score
     export_review         write a sample of labels to be reviewed       weak review
     read_review           read the reviewed sample                      weak review --reviewed
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .shrinking import Shrunk, shrink
     from .training import Trained, train
     from .verification import Verification, verify
-    from .weak import LabelledCorpus, label, score_labels
+    from .weak import LabelledCorpus, count_terms, label, score_labels
 
 _MODULES = {
     "..corpus.download": ("Fetched", "fetch_set"),
@@ -66,7 +67,7 @@ _MODULES = {
     ".shrinking": ("Shrunk", "shrink"),
     ".training": ("Trained", "train"),
     ".verification": ("Verification", "verify"),
-    ".weak": ("LabelledCorpus", "label", "score_labels"),
+    ".weak": ("LabelledCorpus", "count_terms", "label", "score_labels"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from spacy.scorer import PRFScore
 
 from ..engine.place import Engine, Place
-from ..weak import label_corpus, scoring
+from ..weak import label_corpus, scoring, terms
 from .configs import read_config
 
 
@@ -65,3 +65,17 @@ def score_labels(
     """
     config = read_config(config_path, overrides, block="labelling")
     return scoring.score_labels(config["labelling"], gold_path)
+
+
+def count_terms(
+    config_path: Path, overrides: Mapping[str, Any] | None = None, *, number: int = 50
+) -> terms.TermSurvey:
+    """Count the names that the terminologies of a config find in notes.
+
+    Args:
+        config_path: A config with a [labelling] block.
+        overrides: Settings by their dotted name.
+        number: Number of names to return, the most frequent ones.
+    """
+    config = read_config(config_path, overrides, block="labelling")
+    return terms.count_terms(config["labelling"], number)

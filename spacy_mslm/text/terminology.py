@@ -10,16 +10,19 @@ A folder with MRCONSO.RRF and MRSTY.RRF is read as a UMLS release, see `umls`.
 """
 
 import csv
+import json
 import logging
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from spacy.tokens import Doc, Span
 
 from ..errors import Errors, listing
+from ..util.lines import read_lines
 from ..util.spans import drop_overlapping, longest_first
 from .umls import Term, is_umls, read_umls
 
@@ -53,6 +56,10 @@ class Terminology:
     paths: Tables, or folders with a UMLS release.
     stop_words: Names to skip, in lower case.
     types: Read only names of these semantic types, in lower case; None for all.
+    min_chars: The smallest number of letters and digits of a name.
+    common: Keys (`term_key`) of names to skip unless they are acronyms ("PAD").
+    blocked: Keys of names to skip, acronyms too.
+    group_of: Returns the group of a semantic type. Names with types of several groups are skipped.
     """
 
     def __init__(
@@ -60,6 +67,11 @@ class Terminology:
         paths: Sequence[Path],
         stop_words: Collection[str] = (),
         types: Collection[str] | None = None,
+        *,
+        min_chars: int = MIN_CHARS,
+        common: Collection[str] = (),
+        blocked: Collection[str] = (),
+        group_of: Callable[[str], str | None] | None = None,
     ) -> None:
         # Key of a name -> number of its concept. A key is the words, joined by spaces.
         self._names: dict[str, int] = {}
@@ -68,14 +80,28 @@ class Terminology:
         # First word of keys -> bit set of the numbers of words that these keys have.
         self._sizes: dict[str, int] = {}
         numbers: dict[tuple[str, str], int] = {}
+        groups: dict[str, str | None] = {}
+        ambiguous: set[str] = set()
         for path in paths:
             for term in read_terms(path):
-                if (types is None or term.semantic_type.lower() in types) and _is_specific(
-                    term.name, stop_words
-                ):
-                    concept = (term.concept, term.semantic_type)
-                    number = numbers.setdefault(concept, len(numbers))
-                    self._add(term.name, number)
+                name, type_ = term.name, term.semantic_type
+                if types is not None and type_.lower() not in types:
+                    continue
+                if not _is_specific(name, stop_words, min_chars):
+                    continue
+                key = term_key(name) if common or blocked or group_of else ""
+                if key in blocked or (key in common and not _is_acronym(name)):
+                    continue
+                if group_of is not None:
+                    group = group_of(type_)
+                    if groups.setdefault(key, group) != group:
+                        ambiguous.add(key)
+                self._add(name, numbers.setdefault((term.concept, type_), len(numbers)))
+        for key in ambiguous:
+            self._names.pop(key, None)
+        if ambiguous:
+            kept = self._acronyms.items()
+            self._acronyms = {key: n for key, n in kept if term_key(key) not in ambiguous}
         self._concepts = list(numbers)
 
     def __len__(self) -> int:
@@ -131,6 +157,25 @@ def _words(text: str) -> Iterator[re.Match]:
     """Match the words of a text, without the s of possessives: Crohn's disease is Crohn disease."""
     skipped = {match.start() + 1 for match in _POSSESSIVE.finditer(text)}
     return (match for match in _WORD.finditer(text) if match.start() not in skipped)
+
+
+def term_key(name: str) -> str:
+    """Return what names have in common that differ in case, number, hyphens or possessives."""
+    return " ".join(canonical(match[0]) for match in _words(name))
+
+
+@lru_cache(maxsize=1)
+def common_words() -> frozenset[str]:
+    """Return the keys of common English words, which terminologies have as names: "skin", "date".
+    The list is our own; it has no words that are findings or treatments in their own right."""
+    words = json.loads((files("spacy_mslm") / "data/common_words.json").read_text("utf8"))
+    return frozenset(map(term_key, words))
+
+
+def read_blocklist(path: Path) -> frozenset[str]:
+    """Return the keys of the names in a file: one in each line, `#` begins a comment."""
+    names = (line.partition("#")[0].strip() for _, line in read_lines(path))
+    return frozenset(term_key(name) for name in names if name)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -201,10 +246,10 @@ def _read_table(path: Path) -> Iterator[Term]:
             raise ValueError(Errors.M109.format(path=path, line=line + 1)) from None
 
 
-def _is_specific(name: str, stop_words: Collection[str]) -> bool:
+def _is_specific(name: str, stop_words: Collection[str], min_chars: int) -> bool:
     characters = [c for c in name if c.isalnum()]
     return (
-        len(characters) >= MIN_CHARS
+        len(characters) >= min_chars
         and any(c.isalpha() for c in characters)
         and name.lower() not in stop_words
     )

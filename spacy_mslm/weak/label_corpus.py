@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,13 @@ def label_notes(
         _learn(settings, notes, survey, output)
         finished = folder.finished()
         labelled = sum(row["notes"] for row in folder.results())
-        chunks = divide(notes.read(survey), settings["chunk"], characters=None)
+        size = settings["chunk"] or chunk_size(survey.chosen)
+        chunks = divide(notes.read(survey), size, characters=None)
         left = (chunk for chunk in chunks if chunk.number not in finished)
         options = {"total": survey.chosen, "initial": labelled}
         with (
             progress_bar(desc="Labelling", unit=" notes", **options) as bar,
-            place.workers(-(-survey.chosen // settings["chunk"]) - len(finished)) as workers,
+            place.workers(-(-survey.chosen // size) - len(finished)) as workers,
         ):
             for n in run_chunks(workers, partial(_ready, settings, output), left):
                 bar.update(n)
@@ -81,11 +83,19 @@ def label_notes(
     return stats
 
 
+def chunk_size(notes: int) -> int:
+    """Return the number of notes in a chunk: a fiftieth of all, so that several processes share
+    them and progress is seen; at least 10, and at most 500, which a run may have to repeat."""
+    return min(500, max(10, ceil(notes / 50)))
+
+
 def _check(settings: dict[str, Any]) -> None:
     """Raise a ValueError if a number in the settings is out of range."""
     chunk, seed = settings["chunk"], settings["seed"]
-    if not isinstance(chunk, int) or chunk < 1:
-        raise ValueError(Errors.M004.format(name="labelling.chunk", value=chunk))
+    if not isinstance(chunk, int) or chunk < 0:
+        raise ValueError(
+            f"labelling.chunk is {chunk}, but must be a number of notes, or 0 for a fiftieth."
+        )
     if not isinstance(seed, int):
         raise ValueError(f"labelling.seed is {seed!r}, but must be a whole number.")
     shares = {name: settings[name] for name in ("dev", "test")}

@@ -440,7 +440,7 @@ def test_labels_are_scored_against_gold(demo, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("labelling.chunk", 0, "chunk is 0, but must be greater than 0"),
+        ("labelling.chunk", -1, "chunk is -1, but must be a number of notes"),
         ("vars.sample", -5, "sample is -5 notes"),
         ("labelling.dev", 1.5, "dev is 1.5, but must be between 0 and 1"),
         ("labelling.dev", -0.5, "dev is -0.5, but must be between 0 and 1"),
