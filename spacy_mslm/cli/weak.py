@@ -75,10 +75,10 @@ def terms_cli(
         remarks = [f"also {label}" for label in term.other_labels]
         remarks += ["common word"] if term.is_common else []
         places = ", ".join(term.places)
-        rows.append((term.name, term.label, term.count, term.notes, "; ".join(remarks), places))
+        rows.append((term.name, term.label, term.matches, term.notes, "; ".join(remarks), places))
     header = ("name", "label", "matches", "notes", "remarks", "first places")
     msg.table(rows, header=header, divider=True, aligns=("l", "l", "r", "r", "l", "l"), max_col=60)
-    shown = sum(term.count for term in survey.terms)
+    shown = sum(term.matches for term in survey.terms)
     msg.info(
         f"These are {shown:,} of {survey.matches:,} matches of {survey.names:,} names in "
         f"{survey.notes:,} notes."

@@ -31,7 +31,7 @@ class TermCount(NamedTuple):
     label: str
     other_labels: tuple[str, ...]
     is_common: bool
-    count: int
+    matches: int
     notes: int
     places: tuple[str, ...]
 
@@ -85,7 +85,7 @@ def count_terms(settings: dict[str, Any], number: int) -> TermSurvey:
         TermCount(
             *(names.get(key, key), label, tuple(sorted(labels.get(key, set()) - {label}))),
             is_common=key in common_words(),
-            count=found[key, label].count,
+            matches=found[key, label].count,
             notes=len(found[key, label].notes),
             places=tuple(found[key, label].places),
         )

@@ -47,7 +47,7 @@ def overrides(tmp_path: Path) -> dict[str, Any]:
 def found(overrides: dict[str, Any], **settings: object) -> dict[str, int]:
     more = {f"labelling.annotators.terminology.{k}": v for k, v in settings.items()}
     survey = count_terms(CONFIG, {**overrides, **more})
-    return {term.name: term.count for term in survey.terms}
+    return {term.name: term.matches for term in survey.terms}
 
 
 def test_names_are_counted_with_places_and_remarks(overrides: dict[str, Any]) -> None:
