@@ -112,7 +112,8 @@ class Row:
 
     ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
-    # (n,) positions that the detection head reads, and (n,) or (n, types) the gold tags there
+    # (n,) positions that the detection head reads, and the tags there: (n,) or (n, types) gold tags,
+    # or (n, 3) probabilities of B, I, O
     tag_at: np.ndarray = field(default_factory=no_ints)
     tags: np.ndarray = field(default_factory=no_ints)
     # positions and type of each mention to classify
@@ -142,7 +143,8 @@ class PaddedBatch:
     mask_ids: np.ndarray  # (masked,) ids before masking
     mask_kinds: np.ndarray  # (masked,) BLM or ELM
     tag_at: np.ndarray  # (tagged,) positions that the detection head reads
-    tags: np.ndarray  # (tagged,) or (tagged, types) gold tags
+    # (tagged,) or (tagged, types) gold tags, or (tagged, 3) probabilities of B, I, O
+    tags: np.ndarray
     span_at: np.ndarray  # (span pieces,) positions that the classification head pools
     span_of: np.ndarray  # (span pieces,) index of the mention of each
     types: np.ndarray  # (mentions,) gold types

@@ -40,6 +40,7 @@ from ..scoring.masked_protocol import masked_scores
 from ..scoring.perplexity import perplexity
 from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
+from ..training.self_training import SelfTraining, self_train
 from ..training.step import NotFiniteLoss, learn
 from ..training.survey import check_alignment, count_training_set, weigh_masks
 from ..types import Gold, Pieces, Prediction, Row, no_ints
@@ -270,7 +271,7 @@ class MSLM(TrainablePipe):
         *,
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
-        adaptation: Adaptation | None = None,
+        adaptation: Adaptation | SelfTraining | None = None,
     ) -> None:
         """Load the encoder and prepare the pipe for training.
 
@@ -306,7 +307,11 @@ class MSLM(TrainablePipe):
             "transition_weight": self.transition_weight,
             "max_unaligned": self.max_unaligned,
         }
-        folder = adapt(adaptation, self._blank_pipe, shared, self.name, get_examples, labels, nlp)
+        make, name = self._blank_pipe, self.name
+        if isinstance(adaptation, SelfTraining):
+            folder = self_train(adaptation, make, shared, name, get_examples, labels, nlp)
+        else:
+            folder = adapt(adaptation, make, shared, name, get_examples, labels, nlp)
         self.start(get_examples(), labels, encoder=str(folder))
         keep_heads(self.shim.network, folder, self.labels)
 

@@ -45,9 +45,14 @@ def count_totals(batches: Iterable[PaddedBatch], weights: MaskWeights) -> Totals
     batches = list(batches)
     return Totals(
         mlm=float(sum(piece_weights(b.mask_kinds, weights).sum() for b in batches)),
-        ed=float(sum((b.tags != MISSING).sum() for b in batches)),
+        ed=float(sum(_n_tags(b.tags) for b in batches)),
         el=float(sum(len(b.types) for b in batches)),
     )
+
+
+def _n_tags(tags: np.ndarray) -> int:
+    """Count the gold tags that are not MISSING, or the tokens with probabilities of tags."""
+    return len(tags) if tags.dtype.kind == "f" else int((tags != MISSING).sum())
 
 
 def mlm_loss(
@@ -71,10 +76,13 @@ def mean_loss(logits: torch.Tensor, targets: torch.Tensor, total: float) -> torc
 
     Args:
         logits: (n, labels) or (n, types, labels) The logits.
-        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss.
+        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss. Or (n, labels) floats,
+            the probabilities of the labels.
         total: The number of gold labels, without MISSING ones, in all batches of the update.
     """
     flat = logits.flatten(0, -2)
+    if targets.is_floating_point():
+        return cross_entropy(flat, targets, reduction="sum") / total
     return cross_entropy(flat, targets.flatten(), ignore_index=MISSING, reduction="sum") / total
 
 

@@ -1,0 +1,233 @@
+"""Self-training: what the student learns from the teachers, and what the stage leaves behind."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.util import registry
+
+from spacy_mslm.corpus.text_corpus import TextCorpus
+from spacy_mslm.inference.decoding import transition_scores
+from spacy_mslm.masking.weights import UniformWeights
+from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.training.losses import Terms, mean_loss
+from spacy_mslm.training.self_training import (
+    Passage,
+    SelfTraining,
+    choose_passages,
+    combine,
+    soft_gold,
+)
+from spacy_mslm.training.step import learn
+from spacy_mslm.types import (
+    MISSING,
+    Entity,
+    MaskableWindow,
+    Mention,
+    Pieces,
+    Prediction,
+    Row,
+    no_ints,
+)
+
+from ..conftest import PAPER, make_examples
+
+TEXT = (
+    "the patient had asthma after aspirin qxsecret .\n"
+    "no history of acute renal failure .\n"
+    "follow up in two weeks .\n"
+)
+OPTIMIZER = {"@optimizers": "spacy_mslm.AdamW.v1", "learn_rate": 0.003, "head_learn_rate": 0.01}
+
+
+@pytest.fixture
+def make(encoder: Path, tmp_path: Path) -> Callable[..., Language]:
+    """A pipeline whose initialisation runs the stage; keyword arguments change its settings."""
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf8")
+
+    def make_nlp(model: dict | None = None, **changes: object) -> Language:
+        spacy.util.fix_random_seed(0)
+        stage = {
+            "@misc": "spacy_mslm.SelfTraining.v1",
+            "corpus": {"@readers": "spacy_mslm.TextCorpus.v1", "text": str(tmp_path / "text.txt")},
+            "output": str(tmp_path / "adapted"),
+            "steps": 60,
+            "batch_size": 4,
+            "labelled": 2,
+            "passes": 40,
+            "sure": 0.6,
+            "dropout": 0.0,
+            "masking": {"@misc": "spacy_mslm.EvenMasking.v1", "unit": "mentions", "rate": 0.2},
+            "optimizer": OPTIMIZER,
+            "teacher_steps": 60,
+            "teacher_optimizer": OPTIMIZER,
+            **changes,
+        }
+        nlp = spacy.blank("en")
+        shape = {"encoder": str(encoder), "window": 40, "context": 8, **(model or {})}
+        nlp.add_pipe("mslm", config={**PAPER, "model": shape})
+        nlp.config["initialize"]["components"]["mslm"] = {"adaptation": stage}
+        return nlp
+
+    return make_nlp
+
+
+def initialize(nlp: Language) -> MSLM:
+    nlp.initialize(lambda: make_examples(nlp))
+    return nlp.get_pipe("mslm")  # type: ignore[return-value]
+
+
+def found(nlp: Language, text: str) -> list[tuple[str, str]]:
+    return [(ent.text, ent.label_) for ent in nlp(text).ents]
+
+
+# ---- the parts ----
+
+
+def test_the_loss_of_soft_tags_by_hand():
+    """Two tokens, uniform logits, and logits of log 2, 0, 0: P = 1/2, 1/4, 1/4."""
+    logits = torch.tensor([[0.0, 0.0, 0.0], [math.log(2), 0.0, 0.0]])
+    targets = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.25, 0.25]])
+    expected = math.log(3) + (0.5 * math.log(2) + 0.5 * math.log(4))
+    assert float(mean_loss(logits, targets, 2.0)) == pytest.approx(expected / 2)
+
+
+def test_a_network_learns_soft_tags(make_nlp):
+    """It reproduces the probabilities that it is given, not only the most probable tag."""
+    pipe = make_nlp().get_pipe("mslm")
+    targets = np.array([[0.6, 0.3, 0.1], [0.1, 0.1, 0.8], [0.2, 0.7, 0.1]], dtype=np.float32)
+    (pieces,) = pipe.shim.wordpieces([Doc(pipe.vocab, words=["aspirin", "had", "asthma"])])
+    at = pieces.starts[:-1]
+    row = Row(pieces.ids, np.zeros(len(pieces.ids), dtype=np.int8), at, targets)
+    optimizer = registry.resolve({"o": OPTIMIZER})["o"]
+    for _ in range(150):
+        learn(
+            *(pipe.model, pipe.shim.wordpieces, [row], 4096),
+            *(UniformWeights()(0, 0), Terms(0.0, 1.0, 1.0)),
+        )
+        pipe.shim.finish_update(optimizer)
+    (prediction,) = pipe.predict_pieces([pieces])
+    assert np.abs(prediction.bio - targets).max() < 0.05
+
+
+def document(n: int) -> Pieces:
+    return Pieces(np.arange(n), np.arange(n), ["w"] * n, np.array([0]))
+
+
+def test_teachers_are_averaged_and_vote_on_types():
+    """Alone, each teacher is sure of one of the two mentions; the mean finds both."""
+    b, i, o = (0.98, 0.01, 0.01), (0.02, 0.96, 0.02), (0.01, 0.01, 0.98)
+    weak = (0.45, 0.05, 0.5)
+    one = Prediction([Entity(0, 2, 1, 0.9)], np.array([b, i, o, weak, o]))
+    two = Prediction([Entity(0, 1, 0, 0.3), Entity(3, 4, 0, 0.8)], np.array([b, i, o, b, o]))
+    transitions = transition_scores(np.zeros((3, 3)), 0.5)
+    bio, mentions = combine(document(5), [one, two], transitions, ["Chemical", "Disease"])
+    assert mentions == [Mention(0, 2, "Disease"), Mention(3, 4, "Chemical")]
+    assert bio[3] == pytest.approx([0.715, 0.03, 0.255])
+    gold = soft_gold(bio, mentions, sure=0.9)
+    assert gold.tags.tolist() == [0, 1, 2, MISSING, 2]
+    assert gold.mentions == [Mention(0, 2, "Disease")]
+
+
+def passage(mentions: int) -> Passage:
+    window = MaskableWindow(no_ints(), no_ints(mentions, 2), [])
+    return Passage(Row(no_ints(), no_ints()), window)
+
+
+def test_passages_with_and_without_mentions(make):
+    """6 updates with 3 windows of text, each read twice: 9 windows, a third of them empty."""
+    config = make(steps=6, batch_size=4, labelled=1, passes=2, empty=0.33).config
+    settings = config["initialize"]["components"]["mslm"]["adaptation"]
+    stage = registry.resolve({"stage": settings})["stage"]
+    assert isinstance(stage, SelfTraining)
+    stream = [passage(mentions) for mentions in [0, 0, 0, 0, 1, 2, 1, 1, 1, 1, 1, 0]]
+    chosen = choose_passages(stage, iter(stream))
+    assert [len(p.maskable.mentions) for p in chosen] == [0, 0, 0, 1, 2, 1, 1, 1, 1]
+
+
+# ---- the stage ----
+
+
+def test_the_student_knows_what_the_teachers_know(make, tmp_path):
+    nlp = make()
+    pipe = initialize(nlp)
+    assert pipe.labels == ("Chemical", "Disease")
+    # No training yet: the student's heads are kept.
+    assert found(nlp, "the patient had asthma after aspirin .") == [
+        ("asthma", "Disease"),
+        ("aspirin", "Chemical"),
+    ]
+    record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
+    assert record["sentences"] == 3 and record["labels"] == ["Chemical", "Disease"]
+    assert "qxsecret" not in nlp.vocab.strings
+
+
+def test_documents_are_read_as_documents(make, tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT.replace("\n", " ") + "\n", encoding="utf8")
+    model = {"split_sentences": False, "window": 20, "context": 4}
+    nlp = make(model=model, max_pieces=0, empty=0.0)
+    initialize(nlp)
+    record = json.loads((tmp_path / "adapted" / "adaptation.json").read_text())
+    assert record["sentences"] == 2  # windows of 20 pieces
+    assert found(nlp, "the patient had asthma .") == [("asthma", "Disease")]
+
+
+def test_annotated_documents_are_text_too(tmp_path):
+    blank = spacy.blank("en")
+    docs = [blank.make_doc(TEXT.title().replace("\n", " "))]
+    DocBin(docs=docs).to_disk(tmp_path / "text.spacy")
+    corpus = TextCorpus(str(tmp_path / "text.spacy"))
+    assert [len(doc) for doc in corpus(blank, split_sentences=True)] == [8, 7, 6]
+    (whole,) = corpus(blank, split_sentences=False)
+    assert len(whole) == 21 and whole.user_data["id"] == "text.spacy:0"
+    assert corpus and not TextCorpus(None)
+
+
+def test_it_repeats_and_is_not_run_twice(make, tmp_path):
+    short = {"steps": 2, "teacher_steps": 30, "sure": 0.5}
+    first = initialize(make(**short))
+    stamp = (tmp_path / "adapted" / "model.safetensors").stat().st_mtime_ns
+    again = initialize(make(**short))
+    assert (tmp_path / "adapted" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert first.shim.to_bytes() == again.shim.to_bytes()
+    with pytest.raises(ValueError, match=r"settings\.teachers differ"):
+        initialize(make(**short, teachers=3))
+    other = initialize(make(**short, output=str(tmp_path / "other")))
+    assert other.shim.to_bytes() == first.shim.to_bytes()
+    alone = initialize(make(**short, teachers=1, output=str(tmp_path / "alone")))
+    assert alone.shim.to_bytes() != first.shim.to_bytes()
+
+
+def test_a_text_without_mentions_leaves_nothing_behind(make, tmp_path):
+    (tmp_path / "text.txt").write_text("follow up in two weeks .\n", encoding="utf8")
+    with pytest.raises(ValueError, match=r"found no mention .* --paths\.text"):
+        initialize(make(teachers=1, teacher_steps=30))
+    assert not (tmp_path / "adapted").exists()
+
+
+def test_no_text_no_stage(make, tmp_path):
+    corpus = {"@readers": "spacy_mslm.TextCorpus.v1", "text": None}
+    initialize(make(corpus=corpus))
+    assert not (tmp_path / "adapted").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output": None}, r"--paths\.adapted"),
+        ({"labelled": 4}, "below batch_size"),
+        ({"teachers": 0}, "at least 1"),
+        ({"passes": 0}, "at least 1"),
+        ({"empty": 1.0}, "below 1"),
+    ],
+)
+def test_wrong_settings_are_said_before_work_begins(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        initialize(make(**changes))
