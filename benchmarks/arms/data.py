@@ -3,7 +3,7 @@
 import gzip
 import pickle
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,12 @@ from spacy_mslm.masking.views import gold_row
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.text.sentences import sentence_docs
-from spacy_mslm.types import Gold, Mention, Pieces, Row
+from spacy_mslm.training.self_training import soft_gold
+from spacy_mslm.types import Mention, Pieces, Row
 
 from ..accuracy import ROOT, write_text
 from ..reference import CONFIGS, SPLITS
+from .training import soft
 
 SHARED = (ROOT / "../shared").resolve()
 DATA = SHARED / "blurb"
@@ -53,10 +55,10 @@ def make_pipe(dataset: str, seed: int) -> tuple[Language, MSLM, list]:
 
 
 def gold_rows(pipe: MSLM, examples: list) -> list[Row]:
-    """A row for each window of the labelled sentences, with hard tags."""
+    """A row for each window of the labelled sentences."""
     documents = pipe.shim.wordpieces([example.predicted for example in examples])
     return [
-        gold_row(pieces, window, align_gold(example, None), pipe.labels)
+        soft(gold_row(pieces, window, align_gold(example, None), pipe.labels))
         for example, pieces in zip(examples, documents, strict=True)
         for window in pipe.windows.cover(pieces)
     ]
@@ -179,22 +181,17 @@ def labelled_text(
     return found
 
 
-def text_row(pipe: MSLM, labelled: Labelled, sure: float, hard: bool) -> tuple[Row, np.ndarray]:
-    """The clean sentence as a row whose tags are to be set, and the (n, 3) targets of its tags:
-    tokens of which the teacher is less sure carry none."""
+def text_row(pipe: MSLM, labelled: Labelled, sure: float, hard: bool) -> Row:
+    """The clean sentence with the probabilities of its tags: tokens of which the teacher is less
+    sure carry none."""
     pieces = labelled.pieces
-    label = pipe.labels[0]
     if len(pipe.labels) > 1:
         raise ValueError("The arms take sets with one entity type.")
-    mentions = [Mention(int(s), int(e), label) for s, e in labelled.spans]
-    tags = np.full(len(pieces.words), 2, dtype=np.int64)
-    for mention in mentions:
-        tags[mention.start : mention.end] = 1
-        tags[mention.start] = 0
+    mentions = [Mention(int(s), int(e), pipe.labels[0]) for s, e in labelled.spans]
+    gold = soft_gold(labelled.bio, mentions, sure)
     window = pipe.windows.cover(pieces)[0]
-    row = gold_row(pieces, window, Gold(tags, mentions, []), pipe.labels)
-    bio = labelled.bio[pieces.tagged]
-    used = bio.max(axis=1) >= sure
-    targets = np.eye(3, dtype=np.float32)[row.tags] if hard else bio.astype(np.float32)
-    row.tag_at, row.tags = row.tag_at[used], row.tags[used]
-    return row, targets[used]
+    row = gold_row(pieces, window, gold, pipe.labels)
+    if hard:
+        return soft(row)
+    tokens = pieces.token_of[window.start + row.tag_at]
+    return replace(row, tags=labelled.bio[tokens].astype(np.float32), mentions=[])

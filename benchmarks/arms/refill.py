@@ -24,6 +24,7 @@ from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.types import ELM, Gold, Mention, Pieces, Row
 
 from .data import Labelled
+from .training import soft
 
 WAYS = ("swap", "names", "lm", "write")
 TRIED = 100  # names of which the masked LM prefers some
@@ -187,7 +188,7 @@ class Refill:
         mentions = [Mention(s, e, self.pipe.labels[0]) for s, e in sentence.spans]
         gold = Gold(tags, mentions, [])
         return [
-            gold_row(pieces, window, gold, self.pipe.labels)
+            soft(gold_row(pieces, window, gold, self.pipe.labels))
             for window in self.pipe.windows.cover(pieces)
         ]
 

@@ -17,10 +17,10 @@ import spacy
 import torch
 from spacy.language import Language
 
-from spacy_mslm.masking.weights import MaskSpecificWeights
+from spacy_mslm.masking.even import EvenMasking
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
-from spacy_mslm.types import ELM, MaskableWindow, Row
+from spacy_mslm.types import UNMASKED, MaskableWindow, Row
 
 from ..accuracy import ROOT, _done, _store, pack, score
 from ..machine import describe_machine
@@ -37,9 +37,8 @@ from .data import (
     teacher_folder,
     text_row,
 )
-from .masks import EvenMasking
 from .refill import Refill
-from .training import Item, hard_item, make_optimizer, update
+from .training import make_optimizer, update
 
 RESULTS = ROOT / "benchmarks/results/accuracy/arms.jsonl"
 SEED_OFFSET = 1_000_003
@@ -55,7 +54,6 @@ class Settings:
     teachers: list[str] = field(default_factory=list)  # [] is the vanilla of the same seed
     steps: int = 300
     repeat: int = 1  # how often each sentence of the text is read, with other masks each time
-    mask_gold: bool = False  # labelled sentences are masked, too
     batch: int = 16
     gold: int = 4  # of the batch: labelled sentences
     without: float = 1 / 3  # share of the sentences of the text in which the teacher finds nothing
@@ -66,8 +64,6 @@ class Settings:
     unit: str = "none"  # what is masked: none, mentions, spans, words
     rate: float = 0.3
     masked_share: float = 1.0  # of the sentences that are masked at all
-    mlm: float = 0.0
-    temperature: float = 0.25  # of the mask-specific weights
     rate_lr: float = 2e-4
     rate_head: float = 5e-4
     # Fine-tuning.
@@ -116,7 +112,7 @@ def run_adapt(settings: Settings) -> None:
         seconds = json.loads((folder / "arm.json").read_text())["seconds"]
     else:
         start = time.process_time()
-        facts = adapt(settings, nlp, pipe, rows)
+        facts = adapt(settings, nlp, pipe, rows, examples)
         seconds = round(time.process_time() - start)
         folder.parent.mkdir(parents=True, exist_ok=True)
         nlp.to_disk(folder)
@@ -149,8 +145,11 @@ def run_refill(settings: Settings) -> None:
     store(settings, settings.name, nlp, time.process_time() - start, seconds)
 
 
-def adapt(settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row]) -> dict[str, Any]:
-    """Train a pipe on text with the teacher's soft tags and on labelled sentences."""
+def adapt(
+    settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row], examples: list
+) -> dict[str, Any]:
+    """Train a pipe on text with the teacher's soft tags and on labelled sentences; with `refill`,
+    also on refilled ones."""
     per_batch = settings.batch - settings.gold
     wanted = settings.steps * per_batch // settings.repeat
     without = round(settings.without * wanted)
@@ -166,81 +165,46 @@ def adapt(settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row]) -> dic
         settings.max_pieces,
     )
     log(f"{len(text)} sentences of text, {sum(len(t.spans) for t in text)} mentions")
-    lengths = np.array(
-        [t.pieces.starts[end] - t.pieces.starts[start] for t in text for start, end in t.spans]
-    )
+    lengths = [
+        int(t.pieces.starts[end] - t.pieces.starts[start]) for t in text for start, end in t.spans
+    ]
     masking = None
     if settings.unit != "none":
         masking = EvenMasking(settings.unit, settings.rate, lengths)
     generator = np.random.default_rng([settings.seed, 18])
-    weights = None
-    if settings.mlm and masking is not None:
-        counts = np.zeros(3, dtype=int)
-        for t in text[:500]:
-            counts += np.bincount(masking(sequence_of(t), generator), minlength=3)
-        weights = MaskSpecificWeights(temperature=settings.temperature)(
-            int(counts[1]), int(counts[2])
-        )
-        log(f"mask weights {weights}")
     torch.manual_seed(settings.seed + SEED_OFFSET)
     order = random.Random(settings.seed).sample(text, len(text))
     order = [t for _ in range(settings.repeat) for t in order]
+    if settings.refill:
+        name = settings.teachers[0] if settings.teachers else f"s{settings.seed}"
+        teacher = find_mslm(spacy.load(teacher_folder(settings.set, name)), "teacher")[1]
+        refill = Refill(pipe, teacher, examples, text)
+        rows = rows + refill(settings.refill, settings.refilled, settings.seed)[0]
     golds = batches_of(rows, settings.gold, settings.seed + 500) if settings.gold else None
     optimizer = make_optimizer(settings.steps, settings.rate_lr, settings.rate_head)
-    masked_pieces = all_pieces = masked_inside = inside = 0
-    sums = {"ed": 0.0, "mlm": 0.0}
+    total = 0.0
     for step in range(settings.steps):
-        items = []
+        batch = list(next(golds)) if golds is not None else []
         for k in range(per_batch):
             t = order[(step * per_batch + k) % len(order)]
-            row, targets = text_row(pipe, t, settings.sure, settings.hard)
+            row = text_row(pipe, t, settings.sure, settings.hard)
             if masking is not None and generator.random() < settings.masked_share:
-                row = replace(row, kinds=masking(sequence_of(t), generator))
-            masked_pieces += int((row.kinds != 0).sum())
-            all_pieces += len(row)
-            masked_inside += int((row.kinds == ELM).sum())
-            inside += sum(len(at) for at, _ in row.mentions)
-            items.append(Item(row, targets))
-        if golds is not None:
-            for row in next(golds):
-                if settings.mask_gold and masking is not None:
-                    row = masked_gold(row, masking, generator)
-                items.append(hard_item(row))
-        found = update(
-            pipe,
-            items,
-            optimizer,
-            mlm_weight=settings.mlm,
-            mask_weights=weights,
-            bf16=settings.bf16,
-        )
-        sums = {key: sums[key] + value for key, value in found.items()}
+                row = masked(pipe, row, t, masking, generator)
+            batch.append(row)
+        total += update(pipe, batch, optimizer, bf16=settings.bf16)
         if step % 50 == 49:
-            log(f"adapt {step + 1}: " + str({k: round(v / 50, 4) for k, v in sums.items()}))
-            sums = {"ed": 0.0, "mlm": 0.0}
-    return {
-        "sentences": len(text),
-        "mentions": len(lengths),
-        "mean_length": float(lengths.mean()),
-        "masked_share": masked_pieces / all_pieces,
-        "mention_given_masked": masked_inside / max(masked_pieces, 1),
-        "mention": inside / all_pieces,
-    }
+            log(f"adapt {step + 1}: {total / 50:.4f}")
+            total = 0.0
+    return {"sentences": len(text), "mentions": len(lengths)}
 
 
-def sequence_of(labelled: Labelled) -> MaskableWindow:
+def masked(
+    pipe: MSLM, row: Row, labelled: Labelled, masking: EvenMasking, generator: np.random.Generator
+) -> Row:
+    """Mask a sentence of the text; no head reads its masks."""
     pieces = labelled.pieces
-    return MaskableWindow(pieces.token_of, labelled.spans, pieces.words)
-
-
-def masked_gold(row: Row, masking: EvenMasking, generator: np.random.Generator) -> Row:
-    """Mask a labelled row. Pieces with a tag begin a word, the others continue one."""
-    first = np.zeros(len(row), dtype=int)
-    first[row.tag_at] = 1
-    token_of = np.maximum(np.cumsum(first) - 1, 0)
-    spans = [(token_of[at[0]], token_of[at[-1]] + 1) for at, _ in row.mentions]
-    sequence = MaskableWindow(token_of, np.array(spans, dtype=np.int64).reshape(-1, 2), [])
-    return replace(row, kinds=masking(sequence, generator))
+    kinds = masking(MaskableWindow(pieces.token_of, labelled.spans, pieces.words), generator)
+    return replace(row, ids=np.where(kinds == UNMASKED, row.ids, pipe.shim.wordpieces.mask))
 
 
 def finetune(settings: Settings, pipe: MSLM, rows: list[Row], more: Sequence[Row] = ()) -> None:
@@ -251,8 +215,7 @@ def finetune(settings: Settings, pipe: MSLM, rows: list[Row], more: Sequence[Row
     total = 0.0
     for step in range(settings.ft):
         batch = [*next(batches), *(next(others) if more else ())]
-        items = [hard_item(row) for row in batch]
-        total += update(pipe, items, optimizer, bf16=settings.bf16)["ed"]
+        total += update(pipe, batch, optimizer, bf16=settings.bf16)
         if step % 50 == 49:
             log(f"fine-tune {step + 1}: {total / 50:.4f}")
             total = 0.0
