@@ -194,4 +194,4 @@ def text_row(pipe: MSLM, labelled: Labelled, sure: float, hard: bool) -> Row:
     if hard:
         return soft(row)
     tokens = pieces.token_of[window.start + row.tag_at]
-    return replace(row, tags=labelled.bio[tokens].astype(np.float32), mentions=[])
+    return replace(row, tags=labelled.bio[tokens].astype(np.float32))

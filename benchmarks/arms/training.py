@@ -24,7 +24,7 @@ def make_optimizer(steps: int, rate: float, head_rate: float) -> AdamW:
 
 def soft(row: Row) -> Row:
     """The row with its tags as probabilities, (n, 3)."""
-    return replace(row, tags=np.eye(3, dtype=np.float32)[row.tags], mentions=[])
+    return replace(row, tags=np.eye(3, dtype=np.float32)[row.tags])
 
 
 def update(
@@ -32,6 +32,7 @@ def update(
 ) -> float:
     """One step: the mean cross-entropy to the probabilities of tags. One entity type: there is
     nothing to classify."""
+    rows = [replace(row, mentions=[]) for row in rows]
     set_dropout_rate(pipe.model, dropout)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
         terms = learn(

@@ -20,6 +20,7 @@ from spacy.language import Language
 from spacy_mslm.masking.even import EvenMasking
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
+from spacy_mslm.training.swap import swap_mentions
 from spacy_mslm.types import UNMASKED, MaskableWindow, Row
 
 from ..accuracy import ROOT, _done, _store, pack, score
@@ -175,7 +176,10 @@ def adapt(
     torch.manual_seed(settings.seed + SEED_OFFSET)
     order = random.Random(settings.seed).sample(text, len(text))
     order = [t for _ in range(settings.repeat) for t in order]
-    if settings.refill:
+    if settings.refill == "rows":  # mention swap as in the package: no teacher checks it
+        generate = random.Random(settings.seed)
+        rows = rows + swap_mentions(rows, settings.refilled, pipe.windows.size, generate)
+    elif settings.refill:
         name = settings.teachers[0] if settings.teachers else f"s{settings.seed}"
         teacher = find_mslm(spacy.load(teacher_folder(settings.set, name)), "teacher")[1]
         refill = Refill(pipe, teacher, examples, text)

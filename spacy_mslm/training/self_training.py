@@ -4,9 +4,9 @@
                      '-------------------------labelled set------------------'
 
 The teachers are pipes with different initial heads, trained on the labelled set. They read the
-clean text. The student starts from the checkpoint and learns the mean of their tag probabilities,
-and the labelled set in each batch. It may read masked copies of the text. The result is the same
-folder as that of `adaptation`: a checkpoint and the entity heads.
+clean text. The student starts from the checkpoint. Each batch has masked text, of which it learns
+the mean of the teachers' tag probabilities, and labelled windows, with and without swapped
+mentions. The result is the same folder as that of `adaptation`: a checkpoint and the entity heads.
 """
 
 import random
@@ -59,6 +59,7 @@ from .adaptation import (
 )
 from .losses import Terms
 from .step import learn
+from .swap import swap_mentions
 
 if TYPE_CHECKING:
     from ..pipeline.component import MSLM
@@ -72,7 +73,7 @@ class SelfTraining:
     """`spacy_mslm.SelfTraining.v1`: the settings of the stage.
 
     Args:
-        corpus: Text. Without text, the stage is skipped.
+        corpus: Text.
         output: The folder for the adapted encoder. A folder made earlier with the same settings and
             the same labelled set is used as it is.
         steps: The number of updates of the student.
@@ -83,6 +84,8 @@ class SelfTraining:
         teachers: The number of teachers.
         batch_size: The number of windows in an update.
         labelled: The number of labelled windows among them.
+        swapped: The number of labelled windows in which a mention is replaced by another one of its
+            type, as a multiple of the number of labelled windows; 0 for none.
         passes: How often the student reads each window of the text, with other masks each time.
         sure: The probability of a tag from which on it is learnt. Tokens of which the teachers are
             less sure have no loss.
@@ -104,6 +107,7 @@ class SelfTraining:
         teachers: int = 2,
         batch_size: int = 16,
         labelled: int = 4,
+        swapped: float = 1.0,
         passes: int = 2,
         sure: float = 0.9,
         empty: float = 0.33,
@@ -111,10 +115,10 @@ class SelfTraining:
         dropout: float = 0.1,
         seed: int = 0,
     ) -> None:
-        if corpus and output is None:
+        if not corpus or output is None:
             raise ValueError(
-                "Self-training needs a folder for the adapted encoder. Set one with "
-                "--paths.adapted, or leave out --paths.text."
+                "Self-training needs text (--paths.text) and a folder for the adapted encoder "
+                "(--paths.adapted). Without text, train with vanilla.cfg."
             )
         if not 0 <= labelled < batch_size:
             raise ValueError(
@@ -135,6 +139,7 @@ class SelfTraining:
         self.teachers = teachers
         self.batch_size = batch_size
         self.labelled = labelled
+        self.swapped = swapped
         self.passes = passes
         self.sure = sure
         self.empty = empty
@@ -324,7 +329,10 @@ def _train_student(
     """Train the student on text and on labelled windows. Each pass has a new order."""
     generator = np.random.default_rng([stage.seed])
     text = _endless(passages, random.Random(stage.seed))
-    gold = _endless(_labelled_rows(student, labelled), random.Random(stage.seed + 1))
+    clean = _labelled_rows(student, labelled)
+    order = random.Random(stage.seed + 1)
+    more = swap_mentions(clean, round(stage.swapped * len(clean)), student.windows.size, order)
+    gold = _endless([*clean, *more], order)
     weights = Terms(mlm=0.0, ed=1.0, el=1.0)
     with progress_bar(total=stage.steps, desc="Self-training") as bar:
         for _ in range(stage.steps):

@@ -212,16 +212,11 @@ def test_a_text_without_mentions_leaves_nothing_behind(make, tmp_path):
     assert not (tmp_path / "adapted").exists()
 
 
-def test_no_text_no_stage(make, tmp_path):
-    corpus = {"@readers": "spacy_mslm.TextCorpus.v1", "text": None}
-    initialize(make(corpus=corpus))
-    assert not (tmp_path / "adapted").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"output": None}, r"--paths\.adapted"),
+        ({"corpus": {"@readers": "spacy_mslm.TextCorpus.v1", "text": None}}, r"--paths\.text"),
         ({"labelled": 4}, "below batch_size"),
         ({"teachers": 0}, "at least 1"),
         ({"passes": 0}, "at least 1"),
