@@ -112,8 +112,8 @@ class Row:
 
     ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
-    # (n,) positions that the detection head reads, and the tags there: (n,) or (n, types) gold tags,
-    # or (n, 3) probabilities of B, I, O
+    # (n,) positions that the detection head reads, and (n,) or (n, types) the gold tags there, or
+    # (n, 3) the probabilities of B, I, O
     tag_at: np.ndarray = field(default_factory=no_ints)
     tags: np.ndarray = field(default_factory=no_ints)
     # positions and type of each mention to classify

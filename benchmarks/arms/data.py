@@ -11,7 +11,6 @@ import spacy
 import torch
 from spacy.language import Language
 
-from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.corpus.readers import make_corpus, select
 from spacy_mslm.inference.decoding import bio_spans, decode_bio, transition_scores
 from spacy_mslm.masking.views import gold_row
@@ -58,7 +57,7 @@ def gold_rows(pipe: MSLM, examples: list) -> list[Row]:
     """A row for each window of the labelled sentences."""
     documents = pipe.shim.wordpieces([example.predicted for example in examples])
     return [
-        soft(gold_row(pieces, window, align_gold(example, None), pipe.labels))
+        soft(gold_row(pieces, window, pipe.align(example), pipe.labels))
         for example, pieces in zip(examples, documents, strict=True)
         for window in pipe.windows.cover(pieces)
     ]

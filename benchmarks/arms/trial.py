@@ -8,19 +8,19 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import spacy
 import torch
 from spacy.language import Language
 
-from spacy_mslm.masking.even import EvenMasking
+from spacy_mslm.masking.even import EvenMasking, Unit
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
-from spacy_mslm.training.swap import swap_mentions
+from spacy_mslm.training.swap import confirmed, swap_mentions
 from spacy_mslm.types import UNMASKED, MaskableWindow, Row
 
 from ..accuracy import ROOT, _done, _store, pack, score
@@ -38,7 +38,6 @@ from .data import (
     teacher_folder,
     text_row,
 )
-from .refill import Refill
 from .training import make_optimizer, update
 
 RESULTS = ROOT / "benchmarks/results/accuracy/arms.jsonl"
@@ -50,7 +49,7 @@ class Settings:
     name: str
     set: str
     seed: int = 0
-    kind: str = "adapt"  # or vanilla, refill
+    kind: str = "adapt"  # or vanilla
     # Adaptation.
     teachers: list[str] = field(default_factory=list)  # [] is the vanilla of the same seed
     steps: int = 300
@@ -62,7 +61,7 @@ class Settings:
     min_confidence: float = 0.0  # sentences with a mention below it are left out
     hard: bool = False
     max_pieces: int = 56  # longer sentences of the text are left out: they cost the most
-    unit: str = "none"  # what is masked: none, mentions, spans, words
+    unit: Unit | Literal["none"] = "none"  # what is masked
     rate: float = 0.3
     masked_share: float = 1.0  # of the sentences that are masked at all
     rate_lr: float = 2e-4
@@ -71,8 +70,8 @@ class Settings:
     ft: int = 312
     ft_lr: float = 1e-4
     ft_head: float = 5e-4
-    refill: str = ""  # arm B: how new sentences are made, see `refill`
-    refilled: int = 2000  # number of new sentences
+    refill: str = ""  # labelled sentences with a swapped mention: swap, or rows (unchecked)
+    refilled: int = 500  # their number
     student: str = ""  # start fine-tuning from the student of this trial
     bf16: bool = True
 
@@ -86,7 +85,7 @@ def main(text: str) -> None:
     RUN.mkdir(parents=True, exist_ok=True)
     if settings.key in _done(RESULTS):
         return
-    kinds = {"vanilla": run_vanilla, "adapt": run_adapt, "refill": run_refill}
+    kinds = {"vanilla": run_vanilla, "adapt": run_adapt}
     kinds[settings.kind](settings)
 
 
@@ -113,7 +112,7 @@ def run_adapt(settings: Settings) -> None:
         seconds = json.loads((folder / "arm.json").read_text())["seconds"]
     else:
         start = time.process_time()
-        facts = adapt(settings, nlp, pipe, rows, examples)
+        facts = adapt(settings, nlp, pipe, rows)
         seconds = round(time.process_time() - start)
         folder.parent.mkdir(parents=True, exist_ok=True)
         nlp.to_disk(folder)
@@ -127,30 +126,9 @@ def run_adapt(settings: Settings) -> None:
         store(settings, settings.name, nlp, time.process_time() - start, seconds)
 
 
-def run_refill(settings: Settings) -> None:
-    """Train on labelled and refilled sentences, half and half."""
-    start = time.process_time()
-    nlp, pipe, examples = make_pipe(settings.set, settings.seed)
-    rows = gold_rows(pipe, examples)
-    teachers = settings.teachers or [f"s{settings.seed}"]
-    text = labelled_text(settings.set, teachers, 2400, 0, nlp, pipe, 0.9, settings.max_pieces)
-    teacher = find_mslm(spacy.load(teacher_folder(settings.set, teachers[0])), "teacher")[1]
-    refill = Refill(pipe, teacher, examples, text)
-    log(f"{len(refill.own)} names of the labelled set, {len(refill.found)} of the text")
-    new, agreed = refill(settings.refill, settings.refilled, settings.seed)
-    log(f"{len(new)} new sentences, the teacher agrees with {agreed:.2f}")
-    seconds = time.process_time() - start
-    start = time.process_time()
-    torch.manual_seed(settings.seed)
-    finetune(settings, pipe, rows, new)
-    store(settings, settings.name, nlp, time.process_time() - start, seconds)
-
-
-def adapt(
-    settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row], examples: list
-) -> dict[str, Any]:
+def adapt(settings: Settings, nlp: Language, pipe: MSLM, rows: list[Row]) -> dict[str, Any]:
     """Train a pipe on text with the teacher's soft tags and on labelled sentences; with `refill`,
-    also on refilled ones."""
+    also on copies of those with a swapped mention."""
     per_batch = settings.batch - settings.gold
     wanted = settings.steps * per_batch // settings.repeat
     without = round(settings.without * wanted)
@@ -176,14 +154,15 @@ def adapt(
     torch.manual_seed(settings.seed + SEED_OFFSET)
     order = random.Random(settings.seed).sample(text, len(text))
     order = [t for _ in range(settings.repeat) for t in order]
-    if settings.refill == "rows":  # mention swap as in the package: no teacher checks it
+    if settings.refill:
         generate = random.Random(settings.seed)
-        rows = rows + swap_mentions(rows, settings.refilled, pipe.windows.size, generate)
-    elif settings.refill:
-        name = settings.teachers[0] if settings.teachers else f"s{settings.seed}"
-        teacher = find_mslm(spacy.load(teacher_folder(settings.set, name)), "teacher")[1]
-        refill = Refill(pipe, teacher, examples, text)
-        rows = rows + refill(settings.refill, settings.refilled, settings.seed)[0]
+        new = swap_mentions(rows, 2 * settings.refilled, pipe.windows.size, generate)
+        if settings.refill == "swap":  # else "rows": no teacher checks them
+            folder = teacher_folder(settings.set, teachers[0])
+            teacher = find_mslm(spacy.load(folder), "teacher")[1]
+            new = list(confirmed(new, teacher.predict_pieces))
+        rows = rows + new[: settings.refilled]
+        log(f"{len(new)} of {2 * settings.refilled} sentences with a swapped mention")
     golds = batches_of(rows, settings.gold, settings.seed + 500) if settings.gold else None
     optimizer = make_optimizer(settings.steps, settings.rate_lr, settings.rate_head)
     total = 0.0
@@ -211,15 +190,12 @@ def masked(
     return replace(row, ids=np.where(kinds == UNMASKED, row.ids, pipe.shim.wordpieces.mask))
 
 
-def finetune(settings: Settings, pipe: MSLM, rows: list[Row], more: Sequence[Row] = ()) -> None:
-    """Train on labelled rows; with `more` rows, half of each batch are those."""
+def finetune(settings: Settings, pipe: MSLM, rows: list[Row]) -> None:
     optimizer = make_optimizer(settings.ft, settings.ft_lr, settings.ft_head)
-    batches = batches_of(rows, 8 if more else 16, settings.seed)
-    others = batches_of(list(more), 8, settings.seed + 500)
+    batches = batches_of(rows, 16, settings.seed)
     total = 0.0
     for step in range(settings.ft):
-        batch = [*next(batches), *(next(others) if more else ())]
-        total += update(pipe, batch, optimizer, bf16=settings.bf16)
+        total += update(pipe, next(batches), optimizer, bf16=settings.bf16)
         if step % 50 == 49:
             log(f"fine-tune {step + 1}: {total / 50:.4f}")
             total = 0.0

@@ -76,8 +76,8 @@ def mean_loss(logits: torch.Tensor, targets: torch.Tensor, total: float) -> torc
 
     Args:
         logits: (n, labels) or (n, types, labels) The logits.
-        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss. Or (n, labels) floats,
-            the probabilities of the labels.
+        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss. Or (n, labels)
+            floats: the probabilities of the labels.
         total: The number of gold labels, without MISSING ones, in all batches of the update.
     """
     flat = logits.flatten(0, -2)

@@ -25,7 +25,6 @@ from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import align_gold
 from ..corpus.text_corpus import TextCorpus
 from ..inference.decoding import bio_spans, decode_bio, transition_scores
 from ..masking.strategies import Masking
@@ -59,7 +58,7 @@ from .adaptation import (
 )
 from .losses import Terms
 from .step import learn
-from .swap import swap_mentions
+from .swap import confirmed, swap_mentions
 
 if TYPE_CHECKING:
     from ..pipeline.component import MSLM
@@ -85,7 +84,8 @@ class SelfTraining:
         batch_size: The number of windows in an update.
         labelled: The number of labelled windows among them.
         swapped: The number of labelled windows in which a mention is replaced by another one of its
-            type, as a multiple of the number of labelled windows; 0 for none.
+            type, as a multiple of the number of labelled windows; 0 for none. A teacher has to
+            find the new mention.
         passes: How often the student reads each window of the text, with other masks each time.
         sure: The probability of a tag from which on it is learnt. Tokens of which the teachers are
             less sure have no loss.
@@ -189,6 +189,11 @@ def self_train(
         torch.manual_seed(stage.seed + SEED_OFFSET)
         labelled = list(get_examples())
         teachers = [make_pipe(**TEACHER, **teacher_settings) for _ in range(stage.teachers)]
+        if teachers[0].typed:
+            raise ValueError(
+                "Self-training takes the architecture spacy_mslm.MSLM.v1. For MSLM.v2, which tags "
+                "each type separately, use spacy_mslm.Adaptation.v1."
+            )
         _train_teachers(stage, teachers, labelled, labels)
         blank = spacy.blank(
             str(nlp.lang), config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
@@ -200,10 +205,12 @@ def self_train(
                 "adaptation.max_pieces if the text has long sentences. Teachers find more after "
                 "more --training.max_steps."
             )
+        gold = _labelled_rows(teachers[0], labelled)
+        gold += _swapped_rows(stage, teachers[0], gold)
         del teachers
         student = make_pipe(**TEACHER, **teacher_settings)
         student.start(labelled, labels)
-        _train_student(stage, student, passages, labelled)
+        _train_student(stage, student, passages, gold)
     seconds = round(time.process_time() - start)
     save_student(folder, student, {"sentences": len(passages), "cpu_seconds": seconds})
     return folder.path
@@ -324,15 +331,12 @@ def choose_passages(stage: SelfTraining, passages: Iterable[Passage]) -> list[Pa
 
 
 def _train_student(
-    stage: SelfTraining, student: "MSLM", passages: list[Passage], labelled: list[Example]
+    stage: SelfTraining, student: "MSLM", passages: list[Passage], labelled: list[Row]
 ) -> None:
     """Train the student on text and on labelled windows. Each pass has a new order."""
     generator = np.random.default_rng([stage.seed])
     text = _endless(passages, random.Random(stage.seed))
-    clean = _labelled_rows(student, labelled)
-    order = random.Random(stage.seed + 1)
-    more = swap_mentions(clean, round(stage.swapped * len(clean)), student.windows.size, order)
-    gold = _endless([*clean, *more], order)
+    gold = _endless(labelled, random.Random(stage.seed + 1))
     weights = Terms(mlm=0.0, ed=1.0, el=1.0)
     with progress_bar(total=stage.steps, desc="Self-training") as bar:
         for _ in range(stage.steps):
@@ -355,11 +359,19 @@ def _labelled_rows(pipe: "MSLM", labelled: Iterable[Example]) -> list[Row]:
     rows = []
     for example in labelled:
         pieces = pipe.shim.wordpieces([example.predicted])[0]
-        gold = align_gold(example, pipe.spans_key)
+        gold = pipe.align(example)
         for window in pipe.windows.cover(pieces):
             row = gold_row(pieces, window, gold, pipe.labels)
             rows.append(replace(row, tags=np.eye(len(BIO), dtype=np.float32)[row.tags]))
     return rows
+
+
+def _swapped_rows(stage: SelfTraining, teacher: "MSLM", labelled: list[Row]) -> list[Row]:
+    """Return labelled windows with a swapped mention, which the teacher finds."""
+    wanted = round(stage.swapped * len(labelled))
+    # More than are wanted, as the teacher does not find all.
+    new = swap_mentions(labelled, 2 * wanted, teacher.windows.size, random.Random(stage.seed + 2))
+    return list(islice(confirmed(new, teacher.predict_pieces), wanted))
 
 
 def _masked(

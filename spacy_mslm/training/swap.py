@@ -6,12 +6,12 @@ the patient had [asthma] .           the new window
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ..types import Row
+from ..types import Pieces, Prediction, Row, no_ints
 
 
 def swap_mentions(
@@ -44,6 +44,31 @@ def swap_mentions(
         if len(new) <= max_pieces:
             found.append(new)
     return found
+
+
+def confirmed(
+    rows: Sequence[Row], predict: Callable[[list[Pieces]], list[Prediction]]
+) -> Iterator[Row]:
+    """Yield the windows of `swap_mentions` in which a model finds the new mention exactly.
+
+    Args:
+        rows: The windows. The new mention is the last one of each.
+        predict: The prediction of the model.
+    """
+    documents = [_as_pieces(row) for row in rows]
+    for row, pieces, prediction in zip(rows, documents, predict(documents), strict=True):
+        at, type_ = row.mentions[-1]
+        start, end = int(pieces.token_of[at[0]]), int(pieces.token_of[at[-1]]) + 1
+        if any((e.start, e.end, e.type) == (start, end, type_) for e in prediction.entities):
+            yield row
+
+
+def _as_pieces(row: Row) -> Pieces:
+    """Return a window as a document of one sentence, in which each tag begins a token."""
+    begins = np.zeros(len(row), dtype=np.int64)
+    begins[[0, *row.tag_at]] = 1
+    token_of = np.cumsum(begins) - 1
+    return Pieces(row.ids, token_of, [""] * int(begins.sum()), no_ints(1))
 
 
 def swapped(row: Row, k: int, other: Row, j: int) -> Row:

@@ -117,7 +117,7 @@ def train(work: SimpleNamespace) -> Callable[..., Run]:
             "vars.rate": 0.15,
             "vars.elm_rate": 0.9,
             "vars.blm_rate": 0.1,
-            **(MASKING if config not in ("vanilla", "spacy_ner") else {}),
+            **(MASKING if config in ("mslm", "mslm_paper") or isinstance(config, Path) else {}),
             "system.seed": 1,
             "training.max_steps": 6,
             "training.eval_frequency": 3,
@@ -202,7 +202,7 @@ def test_pmi_masking_from_the_vocabulary_to_the_loaded_pipeline(
         nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": []})])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "self_training"])
 def test_fill_config_changes_nothing_the_second_time(name: str, tmp_path: Path) -> None:
     once, twice = tmp_path / "once.cfg", tmp_path / "twice.cfg"
     succeed("init", "fill-config", CONFIGS / f"{name}.cfg", once)
@@ -284,6 +284,33 @@ def test_adaptation_is_part_of_the_command(
     assert ("asthma", "Disease") in ents(nlp(TEXT))
     for file in result.model.rglob("*"):
         assert file.is_dir() or b"qxunlabelled" not in file.read_bytes(), file
+
+
+def test_self_training_is_one_command(train: Callable[..., Run], work: SimpleNamespace) -> None:
+    """Teachers, a student and a pipeline. No word of the text is in the pipeline."""
+    text = work.root / "domain.txt"
+    text.write_text("the patient had asthma after aspirin qxunlabelled .\n" * 20, encoding="utf8")
+    stage = "initialize.components.mslm.adaptation"
+    learn = {"vars.teacher_steps": 40, f"{stage}.steps": 40, f"{stage}.sure": 0.5}
+    for optimizer in ("optimizer", "teacher_optimizer"):
+        learn[f"{stage}.{optimizer}.learn_rate.rate"] = 0.003
+        learn[f"{stage}.{optimizer}.head_learn_rate.rate"] = 0.01
+    shape = {key: value for key, value in LEARN.items() if key.startswith("components")}
+    adapted = work.root / "adapted" / "student"
+    result = train(
+        "self_training", **shape, **learn, **{"paths.text": text, "paths.adapted": adapted}
+    )
+    assert "Teachers" in result.stderr and "Self-training" in result.stderr
+    assert json.loads((adapted / "adaptation.json").read_text())["sentences"] == 20
+    assert ("asthma", "Disease") in ents(result.load()(TEXT))
+    for file in result.model.rglob("*"):
+        assert file.is_dir() or b"qxunlabelled" not in file.read_bytes(), file
+
+
+def test_self_training_needs_text(work: SimpleNamespace, tmp_path: Path) -> None:
+    line = options(work.overrides)
+    result = run("train", CONFIGS / "self_training.cfg", "--output", tmp_path / "out", *line)
+    assert result.returncode != 0 and "--paths.text" in result.stdout + result.stderr
 
 
 def test_the_seed_decides_the_run(train: Callable[..., Run]) -> None:

@@ -212,6 +212,11 @@ def test_a_text_without_mentions_leaves_nothing_behind(make, tmp_path):
     assert not (tmp_path / "adapted").exists()
 
 
+def test_a_model_with_separate_types_is_refused(make):
+    with pytest.raises(ValueError, match=r"MSLM\.v1.*Adaptation\.v1"):
+        initialize(make(model={"@architectures": "spacy_mslm.MSLM.v2"}))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

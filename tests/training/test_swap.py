@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_mslm.training.swap import swap_mentions, swapped
-from spacy_mslm.types import B, I, O, Row
+from spacy_mslm.training.swap import confirmed, swap_mentions, swapped
+from spacy_mslm.types import B, Entity, I, O, Pieces, Prediction, Row
 
 
 def row(ids: list[int], at: list[int], tags: list[int], mentions: list[tuple[range, int]]) -> Row:
@@ -61,6 +61,21 @@ def test_types_are_kept_and_windows_fit(seed):
         assert 15 in new.ids or all(type_ == 0 for _, type_ in new.mentions)
         for at, _ in new.mentions:
             assert np.diff(at).tolist() == [1] * (len(at) - 1) and at[-1] < len(new)
+
+
+def test_a_new_mention_that_the_model_does_not_find_is_left_out():
+    """The model finds tokens 0:2 of type 0, and nothing else."""
+    read = []
+
+    def predict(documents: list[Pieces]) -> list[Prediction]:
+        read.extend(pieces.token_of.tolist() for pieces in documents)
+        return [Prediction([Entity(0, 2, 0, 0.9)], np.zeros((0, 3))) for _ in documents]
+
+    found = swapped(THREE, 0, ONE, 0)
+    other_type = replace(found, mentions=[(found.mentions[0][0], 1)])
+    elsewhere = swapped(TWO, 0, TWO, 0)  # token 1:2
+    assert [id(r) for r in confirmed([found, other_type, elsewhere], predict)] == [id(found)]
+    assert read == [[0, 1, 1, 2], [0, 1, 1, 2], [0, 1, 1, 1, 2]]
 
 
 def test_nothing_to_swap():
