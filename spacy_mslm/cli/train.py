@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import GpuId, command, config_overrides, mslm_cli
@@ -22,6 +22,7 @@ def train_cli(
     checkpoint_every: int = Opt(
         500, "--checkpoint-every", min=1, help="Number of updates between checkpoints"
     ),
+    workers: int = Opt(1, "--workers", min=1, help="Number of processes that share each batch"),
     code_path: Path | None = Opt(
         None, "--code", "-c", help="Python file with registered functions to import"
     ),
@@ -35,13 +36,13 @@ def train_cli(
     """
     from ..tasks import train
 
-    setup_gpu(use_gpu, silent=True)
     result = train(
         config_path,
         output_path,
         config_overrides(ctx),
         resume=resume,
         checkpoint_every=checkpoint_every,
+        workers=workers,
         code_path=code_path,
         use_gpu=use_gpu,
     )

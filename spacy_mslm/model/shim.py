@@ -27,6 +27,7 @@ from .fast.sparse_embeddings import make_dense, use_sparse_gradient
 from .network import HeadOutputs, MSLMNetwork
 from .optimizer import AdamW, Named
 from .weights import build_network, network_files
+from .workers import workers
 
 
 class MSLMShim(Shim):
@@ -181,6 +182,7 @@ class MSLMShim(Shim):
         Raises:
             ValueError: If the gradient is NaN or infinite.
         """
+        workers().sum_gradients(list(self.network.parameters()))
         named = [(n, p) for n, p in self.network.named_parameters() if p.grad is not None]
         gradients = [cast(torch.Tensor, p.grad) for _, p in named]
         if not gradients:

@@ -1,20 +1,23 @@
 """Train a pipeline as a config says, and continue an interrupted training."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spacy.cli._util import import_code
+from spacy.cli._util import import_code, setup_gpu
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import DIR_MODEL_LAST
 from spacy.util import load_config
 from thinc.api import Config
-from wasabi import msg
+from wasabi import Printer
 
 from ..errors import Errors
+from ..model.workers import join, workers
 from ..training.checkpoint import Checkpoint
 from ..training.loop import Progress, Training, training_settings
+from .workers import run_workers
 
 CHECKPOINT = "checkpoint"
 OUR_LOGGER = "spacy_mslm.ConsoleLogger.v1"
@@ -36,6 +39,7 @@ def train(
     *,
     resume: bool = False,
     checkpoint_every: int = 500,
+    workers: int = 1,
     code_path: Path | None = None,
     use_gpu: int = -1,
 ) -> Trained:
@@ -51,7 +55,10 @@ def train(
         resume: Continue the training in the output folder, if there is one. Otherwise, start.
         checkpoint_every: The number of updates between checkpoints.
         code_path: A Python file with registered functions, which is imported first.
-        use_gpu: The number of the GPU, or -1. It has to be chosen with `setup_gpu` before.
+        workers: The number of processes that share each batch. The steps are the same as with one,
+            up to rounding. Processes that `torchrun` has started are workers already.
+        use_gpu: The number of the GPU, or -1. With several workers, that of the first worker: each
+            one has a GPU of its own.
 
     Raises:
         ValueError: If the output folder has another training, or a setting is wrong.
@@ -60,8 +67,31 @@ def train(
         raise ValueError(Errors.M106.format(path=config_path))
     if output_path.exists() and not output_path.is_dir():
         raise ValueError(f"{output_path} is a file, but the output has to be a folder.")
+    settings = dict(overrides or {})
+    arguments = (config_path, output_path, settings, resume, checkpoint_every, code_path, use_gpu)
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        with join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])):
+            return _train(*arguments)
+    if workers > 1:
+        return run_workers(workers, _train, *arguments)
+    return _train(*arguments)
+
+
+def _train(
+    config_path: Path,
+    output_path: Path,
+    overrides: dict[str, Any],
+    resume: bool,
+    checkpoint_every: int,
+    code_path: Path | None,
+    use_gpu: int,
+) -> Trained:
+    """Train in this process, which may be one of several workers."""
+    group = workers()
+    printer = Printer(no_print=not group.is_first)
+    setup_gpu(use_gpu + group.rank if use_gpu >= 0 else -1, silent=True)
     import_code(code_path)
-    config = load_config(config_path, overrides=dict(overrides or {}), interpolate=False)
+    config = load_config(config_path, overrides=overrides, interpolate=False)
     folder = output_path / CHECKPOINT
     checkpoint = Checkpoint(
         folder,
@@ -74,14 +104,15 @@ def train(
         return _result(output_path, progress)
     if not resume:
         _check_not_interrupted(checkpoint)
-    elif saved is not None:
+    group.wait()  # until all have read the checkpoint
+    if saved is not None and group.is_first:
         _forget_log(config)
     if not progress.steps:
         checkpoint.write({}, {})
-    msg.divider("Initializing pipeline")
+    printer.divider("Initializing pipeline")
     nlp: Language = init_nlp(config, use_gpu=use_gpu)
-    msg.good("Initialized pipeline")
-    msg.divider("Training pipeline")
+    printer.good("Initialized pipeline")
+    printer.divider("Training pipeline")
     training = Training(nlp, output_path, checkpoint, checkpoint_every, use_gpu)
     return _result(output_path, training.run(saved if progress.steps else None))
 

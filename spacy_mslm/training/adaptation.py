@@ -33,6 +33,7 @@ from ..masking.weights import MaskWeighting, UniformWeights
 from ..model.checkpoints import save_checkpoint
 from ..model.network import MSLMNetwork
 from ..model.schedules import FloatOrSchedule
+from ..model.workers import workers
 from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
@@ -227,13 +228,18 @@ def adapt(
 
 
 def save_student(stage: StageFolder, student: "MSLM", results: dict[str, Any]) -> None:
-    """Write the folder of the stage: the encoder, the entity heads, and the record with results."""
+    """Write the folder of the stage: the encoder, the entity heads, and the record with results.
+
+    Of several workers, the first one does so, and the others wait for it.
+    """
     network = student.shim.network
-    with signed_folder(stage.path) as temporary:
-        save_checkpoint(network.lm, student.model.attrs["encoder"], temporary)
-        save_file(network.entity_heads.state_dict(), temporary / HEADS)
-        record = {**stage.settings, "labels": list(student.labels), **results}
-        stage.write(record, temporary)
+    if workers().is_first:
+        with signed_folder(stage.path) as temporary:
+            save_checkpoint(network.lm, student.model.attrs["encoder"], temporary)
+            save_file(network.entity_heads.state_dict(), temporary / HEADS)
+            record = {**stage.settings, "labels": list(student.labels), **results}
+            stage.write(record, temporary)
+    workers().wait()
 
 
 def stage_settings(nlp: Language, name: str, with_teacher: bool) -> dict[str, Any]:

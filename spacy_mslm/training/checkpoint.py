@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from safetensors.torch import load_file, save_file
 from thinc.api import Model, Optimizer
 
+from ..model.workers import workers
 from ..util.digests import digest_of
 from ..util.files import replaced_folder
 from ..util.stage_folder import StageFolder
@@ -68,7 +69,9 @@ class Checkpoint:
         return None if record is None else record.get("progress", {})
 
     def write(self, progress: dict[str, Any], tensors: Tensors) -> None:
-        """Replace the checkpoint."""
+        """Replace the checkpoint. Of several workers, the first one does so."""
+        if not workers().is_first:
+            return
         with replaced_folder(self.path, mode=0o700) as temporary:
             path = temporary / STATE
             if tensors:
@@ -79,7 +82,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Delete the checkpoint."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        if workers().is_first:
+            shutil.rmtree(self.path, ignore_errors=True)
 
 
 class StageCheckpoint:

@@ -19,6 +19,7 @@ from pathlib import Path
 from timeit import default_timer
 from typing import Any
 
+import torch
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training.loop import (
@@ -34,10 +35,18 @@ from spacy.util import registry, resolve_dot_names
 from thinc.api import Config, Model, Optimizer, fix_random_seed, set_gpu_allocator
 from wasabi import msg
 
+from ..model.workers import workers
 from ..util.files import replaced_folder
 from .batches import Batch, Batches, skip
 from .checkpoint import Checkpoint, Saved
-from .state import Tensors, load_model_state, model_state, random_state, set_random_state
+from .state import (
+    Tensors,
+    load_model_state,
+    model_state,
+    random_state,
+    set_random_state,
+    shared_weights,
+)
 
 STARTS = "batches/starts"
 Log = Callable[[dict[str, Any] | None], None]
@@ -100,9 +109,12 @@ class Training:
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.progress = Progress()
+        self.workers = workers()
         config = nlp.config.interpolate()
         if config["training"]["seed"] is not None:
             fix_random_seed(config["training"]["seed"])
+        elif not self.workers.is_alone:
+            raise ValueError("Several workers need the same seed. Set training.seed to a number.")
         if use_gpu >= 0 and config["training"]["gpu_allocator"]:
             set_gpu_allocator(config["training"]["gpu_allocator"])
         self.settings = settings = registry.resolve(
@@ -128,18 +140,19 @@ class Training:
             The progress, with all rows of the log.
         """
         if saved is None:
-            clean_output_dir(self.output)
+            if self.workers.is_first:
+                clean_output_dir(self.output)
             batches = self._batches()
             stream = iter(batches)
         else:
             batches, stream = self._restore(saved)
-        self._announce()
-        with self.nlp.select_pipes(disable=self.frozen):
-            log, finalize = self.settings["logger"](self.nlp, sys.stdout, sys.stderr)
+        self.workers.copy_from_first(shared_weights(self._models()))
+        log, finalize = self._open_log()
         try:
             self._repeat_log(log)
             self._loop(batches, stream, log)
-            self._save(DIR_MODEL_LAST)
+            if self.workers.is_first:
+                self._save(DIR_MODEL_LAST)
         finally:
             finalize()
         self.progress.finished = True
@@ -172,7 +185,8 @@ class Training:
                     "words": progress.words,
                 }
                 progress.rows.append(_plain(row))
-                self._keep(row, is_best=row["score"] == max(progress.results)[0])
+                if self.workers.is_first:
+                    self._keep(row, is_best=row["score"] == max(progress.results)[0])
                 progress.losses = {}
             log(None if row is None else {**row, "checkpoints": list(progress.results)})
             if row is not None or not progress.steps % self.checkpoint_every:
@@ -214,11 +228,17 @@ class Training:
         self.optimizer.step_schedules()
 
     def _evaluate(self, step: int) -> dict[str, Any]:
-        if self.optimizer.averages:
-            with self.nlp.use_params(self.optimizer.averages):
+        """Evaluate in the first worker, and tell the others the score."""
+        score, scores = 0.0, dict[str, Any]()
+        if self.workers.is_first:
+            with self.nlp.use_params(self.optimizer.averages or {}):
                 score, scores = self.evaluate()
-        else:
-            score, scores = self.evaluate()
+        if not self.workers.is_alone:
+            shared = torch.tensor(score, dtype=torch.float64)
+            state = random_state()  # an evaluation may draw random numbers
+            self.workers.copy_from_first([shared, *state.values()])
+            set_random_state(state)
+            score = shared.item()
         self.progress.results.append((score, step))
         return {"step": step, "score": score, "other_scores": scores}
 
@@ -252,6 +272,8 @@ class Training:
     # ---- checkpoints ----
 
     def _write_checkpoint(self, batches: Batches) -> None:
+        if not self.workers.is_first:
+            return
         self.progress.stream = batches.digest
         self.progress.pipe_steps = {
             name: pipe.cfg["step"]
@@ -289,7 +311,9 @@ class Training:
             self.nlp, self.train_corpus, settings["batcher"], settings["max_epochs"], starts
         )
 
-    def _announce(self) -> None:
+    def _open_log(self) -> tuple[Log, Callable[[], None]]:
+        if not self.workers.is_first:
+            return (lambda info: None), (lambda: None)
         msg.info(f"Pipeline: {self.nlp.pipe_names}")
         if self.frozen:
             msg.info(f"Frozen components: {self.frozen}")
@@ -300,6 +324,8 @@ class Training:
             msg.info(f"Continuing after update {self.progress.steps}")
         else:
             msg.info(f"Initial learn rate: {self.optimizer.learn_rate}")
+        with self.nlp.select_pipes(disable=self.frozen):
+            return self.settings["logger"](self.nlp, sys.stdout, sys.stderr)
 
 
 def training_settings(config: Config) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def joint_loss(
     mask_weights: MaskWeights,
     loss_weights: Terms,
     totals: Totals,
-) -> tuple[Terms, HeadOutputs]:
+) -> tuple[torch.Tensor, HeadOutputs]:
     """Compute the losses of a batch and the gradient of their weighted sum (eq. 12).
 
     Args:
@@ -103,8 +103,9 @@ def joint_loss(
         totals: The denominators, over all batches of the update.
 
     Returns:
-        The batch's share of each loss, without its weight, and the gradients with respect to the
-        logits. A head that reads nothing has a loss of 0 and no gradient.
+        (3,) The batch's share of each loss, in the order of `Terms` and without its weight, and the
+        gradients with respect to the logits. A head that reads nothing has a loss of 0 and no
+        gradient.
     """
     # Losses are computed in full precision, even if the heads use half precision.
     leaves = HeadOutputs(
@@ -128,7 +129,6 @@ def joint_loss(
         leaf = getattr(leaves, name)
         weight = getattr(loss_weights, name)
         gradients[name] = torch.autograd.grad(value * weight, leaf)[0]
-    terms = Terms(
-        *(float(values[name].detach()) if name in values else 0.0 for name in Terms._fields)
-    )
-    return terms, HeadOutputs(*(gradients.get(name) for name in HeadOutputs._fields))
+    zero = torch.zeros((), device=device)
+    losses = torch.stack([values.get(name, zero).detach() for name in Terms._fields])
+    return losses, HeadOutputs(*(gradients.get(name) for name in HeadOutputs._fields))

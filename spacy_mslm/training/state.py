@@ -86,6 +86,11 @@ def load_model_state(models: Mapping[str, Model], optimizer: Optimizer, tensors:
                 getattr(optimizer, kind)[owner.id, name] = int(tensor)
 
 
+def shared_weights(models: Mapping[str, Model]) -> list[torch.Tensor]:
+    """Return all weights of models, as tensors that share their memory."""
+    return [t.detach() for _, owner in _owners(models) for t in _weights(owner).values()]
+
+
 def _owners(models: Mapping[str, Model]) -> Iterator[tuple[str, Model | Shim]]:
     """Yield all that owns parameters, each with a name that is the same in another process."""
     for name, model in models.items():

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from ..masking.weights import MaskWeights
 from ..model.architecture import MSLMModel
+from ..model.workers import workers
 from ..pieces.collate import batch_rows
 from ..pieces.wordpieces import Wordpieces
 from ..types import Row
@@ -22,7 +24,8 @@ def learn(
 ) -> Terms:
     """Run the forward and backward passes of an update, one padded batch at a time.
 
-    Gradients add up in the network until the optimizer takes a step.
+    Gradients add up in the network until the optimizer takes a step. If there are several workers,
+    each reads a part of the rows, and the losses are those of all rows.
 
     Args:
         model: The model.
@@ -36,19 +39,27 @@ def learn(
         The losses, without their weights.
 
     Raises:
-        NotFiniteLoss: If a loss is NaN or infinite, before the backward pass of its batch.
+        NotFiniteLoss: If a loss is NaN or infinite. The gradients are then of no use.
     """
+    group = workers()
     batches = list(batch_rows(rows, batch_pieces, wordpieces))
     totals = count_totals(batches, mask_weights)
-    sums = Terms(0.0, 0.0, 0.0)
-    for batch in batches:
-        outputs, backprop = model.begin_update(batch)
-        terms, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
-        for name, value in terms._asdict().items():
-            if not np.isfinite(value):
-                raise NotFiniteLoss(name)
-        backprop(gradients)
-        sums = Terms(*(a + b for a, b in zip(sums, terms, strict=True)))
+    if not group.is_alone:
+        own = group.share(rows, [len(row) for row in rows])
+        batches = list(batch_rows(own, batch_pieces, wordpieces))
+    losses = []
+    with group.own_dropout():
+        for batch in batches:
+            outputs, backprop = model.begin_update(batch)
+            shares, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
+            backprop(gradients)
+            losses.append(shares)
+    # They are copied from the device only once, because a copy waits for all that is queued there.
+    shares = torch.stack(losses).cpu().double().sum(0) if losses else torch.zeros(3).double()
+    sums = Terms(*group.sum(shares).tolist())
+    for name, value in sums._asdict().items():
+        if not np.isfinite(value):
+            raise NotFiniteLoss(name)
     return sums
 
 
