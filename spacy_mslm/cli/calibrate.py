@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import GpuId, Model, command, mslm_cli, show_table
@@ -25,8 +25,9 @@ def calibrate_cli(
     Entities stay the same; `span._.confidence` becomes the probability that a mention is right.
     """
     from ..tasks import calibrate
+    from ..tasks.gpu import choose_gpu
 
-    setup_gpu(use_gpu, silent=True)
+    choose_gpu(use_gpu)
     fit, path = calibrate(model, dev_path, output, force)
     rows = [
         ("temperature", f"{fit.temperature:.3f}"),

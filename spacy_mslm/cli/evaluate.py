@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from ..tasks.choices import Protocol
@@ -36,8 +36,9 @@ def evaluate_cli(
     perplexity and of the masked protocol.
     """
     from ..tasks import evaluate
+    from ..tasks.gpu import choose_gpu
 
-    setup_gpu(use_gpu, silent=True)
+    choose_gpu(use_gpu)
     evaluation = evaluate(
         model,
         data_path,

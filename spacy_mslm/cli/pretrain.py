@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from .common import GpuId, command, config_overrides, mslm_cli, show_table
@@ -24,8 +24,9 @@ def pretrain_cli(
     notes.txt --vars.size small.
     """
     from ..tasks import pretrain
+    from ..tasks.gpu import choose_gpu
 
-    setup_gpu(use_gpu, silent=True)
+    choose_gpu(use_gpu)
     result = pretrain(config_path, output_path, config_overrides(ctx), force=force)
     rows = []
     for row in result.record["history"]:

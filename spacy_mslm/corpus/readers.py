@@ -17,6 +17,7 @@ from spacy.vocab import Vocab
 
 from ..errors import Errors
 from ..types import Mention
+from ..util.settings import check_at_least
 from .formats.iob import read_iob
 from .formats.records import Sentence
 from .gold_faults import GoldFaults
@@ -38,6 +39,7 @@ def make_corpus(path: str | Path | None, limit: int = 0, seed: int | None = None
             "No path to the corpus is set. Give --paths.train and --paths.dev on the command "
             "line, or set them in [paths] of the config."
         )
+    check_at_least("limit of the corpus", limit, 0)
     source = Path(path)
     faults = GoldFaults(source)
 

@@ -10,6 +10,7 @@ from ..text.plain_texts import as_paths, read_texts, text_files
 from ..text.sentences import sentence_docs, sentence_spans
 from ..text.terminology import Terminology
 from ..util.extensions import confidence_of
+from ..util.settings import check_at_least, check_between
 from .readers import read_gold, select
 
 Annotate = Callable[[Iterable[Doc]], Iterable[Doc]]
@@ -38,6 +39,8 @@ class WeakCorpus:
         limit: int = 0,
         seed: int | None = 0,
     ) -> None:
+        check_between("corpus.min_confidence", min_confidence, 0, 1)
+        check_at_least("corpus.limit", limit, 0)
         self.text = text_files(text)
         self.terms = as_paths(terms)
         self.min_confidence = min_confidence

@@ -8,6 +8,7 @@ from thinc.api import Model
 from ..errors import Errors
 from ..pieces.windows import WindowSettings
 from ..types import PaddedBatch
+from ..util.settings import check_at_least
 from .checkpoints import load_checkpoint
 from .network import HeadOutputs, MSLMNetwork
 from .shim import MSLMShim
@@ -105,6 +106,11 @@ def build_mslm_v2(
 
 
 def _build(shim: MSLMShim, **attrs: Any) -> MSLMModel:
+    check_at_least("model.context", attrs["context"], 0)
+    check_at_least("model.window", attrs["window"], 1)
+    for name in ("detection_size", "classification_size"):
+        if attrs[name] is not None:
+            check_at_least(f"model.{name}", attrs[name], 1)
     if attrs["window"] <= 2 * attrs["context"]:
         raise ValueError(Errors.M001.format(size=attrs["window"], context=attrs["context"]))
     return Model(

@@ -10,6 +10,7 @@ import torch
 from thinc.api import Optimizer
 
 from ..errors import Errors
+from ..util.settings import check_at_least, check_between
 from .schedules import FloatOrSchedule
 
 Named = Sequence[tuple[str, torch.nn.Parameter]]
@@ -165,4 +166,11 @@ def make_adamw(
         beta2: The decay rate of the second moment.
         eps: A small number that is added to the denominator.
     """
+    for name, value in (("weight_decay", weight_decay), ("grad_clip", grad_clip), ("eps", eps)):
+        check_at_least(f"optimizer.{name}", value, 0)
+    for name, value in (("beta1", beta1), ("beta2", beta2)):
+        check_between(f"optimizer.{name}", value, 0, 1)
+    for name, rate in (("learn_rate", learn_rate), ("head_learn_rate", head_learn_rate)):
+        if isinstance(rate, int | float):
+            check_at_least(f"optimizer.{name}", rate, 0)
     return AdamW(learn_rate, head_learn_rate, weight_decay, grad_clip, beta1, beta2, eps)

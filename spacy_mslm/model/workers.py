@@ -95,15 +95,17 @@ class Workers:
         self.sum(torch.zeros(1, device=get_torch_default_device()))
 
     @contextlib.contextmanager
-    def own_dropout(self) -> Iterator[None]:
+    def own_dropout(self, seed: int) -> Iterator[None]:
         """Draw torch's random numbers from a generator of this worker during the block.
 
-        The generator that all workers share stays the same everywhere.
+        The generator that all workers share is not used, so it stays the same everywhere.
+
+        Args:
+            seed: The seed of the block, which is the same in all workers.
         """
         if self.is_alone:
             yield
             return
-        seed = int(torch.randint(2**62, ()))
         with torch.random.fork_rng():
             torch.manual_seed(seed + self.rank)
             yield

@@ -46,6 +46,7 @@ from ..training.survey import check_alignment, count_training_set, weigh_masks
 from ..types import Gold, Pieces, Prediction, Row, no_ints
 from ..util.files import Content, map_file, replace_file
 from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
+from ..util.settings import check_at_least, check_between
 from ..util.spans import drop_overlapping, most_confident_first
 from .loading import check_pipeline
 
@@ -90,6 +91,11 @@ class MSLM(TrainablePipe):
                 f"loss_weights has wrong or missing keys: {sorted(unknown)}. It takes exactly "
                 f"{Terms._fields}."
             )
+        check_between(f"components.{name}.mask_probability", mask_probability, 0, 1)
+        check_between(f"components.{name}.max_unaligned", max_unaligned, 0, 1)
+        check_at_least(f"components.{name}.transition_weight", transition_weight, 0)
+        check_at_least(f"components.{name}.batch_pieces", batch_pieces, 1)
+        check_at_least(f"components.{name}.seed", seed, 0)
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -417,7 +423,7 @@ class MSLM(TrainablePipe):
         try:
             terms = learn(
                 *(self.model, self.shim.wordpieces, rows, self.batch_pieces),
-                *(self._mask_weights(), weights),
+                *(self._mask_weights(), weights, int(generator.integers(2**62))),
             )
         except NotFiniteLoss as err:
             self._updates = 0

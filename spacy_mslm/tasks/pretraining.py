@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from spacy.util import registry
 
 from ..training.pretraining import run_pretraining
-from .configs import read_config
+from .configs import plain_errors, read_config
 
 
 class Pretrained(NamedTuple):
@@ -35,5 +35,6 @@ def pretrain(
         force: Start from scratch if the folder holds another pretraining.
     """
     settings = read_config(config_path, overrides, block="pretraining")["pretraining"]
-    resolved = registry.resolve({"pretraining": settings})["pretraining"]
+    with plain_errors(config_path):
+        resolved = registry.resolve({"pretraining": settings})["pretraining"]
     return Pretrained(output_path, run_pretraining(resolved, output_path, settings, force))

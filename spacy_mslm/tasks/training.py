@@ -5,18 +5,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spacy.cli._util import import_code, setup_gpu
+from spacy.cli._util import import_code
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import DIR_MODEL_LAST
-from spacy.util import load_config
 from thinc.api import Config
 from wasabi import Printer
 
-from ..errors import Errors
 from ..model.workers import join, workers
 from ..training.checkpoint import Checkpoint
 from ..training.loop import Progress, Training, training_settings
+from ..util.settings import check_at_least, check_between
+from .configs import plain_errors, read_raw_config
+from .gpu import choose_gpu
 from .workers import run_workers
 
 CHECKPOINT = "checkpoint"
@@ -63,8 +64,7 @@ def train(
     Raises:
         ValueError: If the output folder has another training, or a setting is wrong.
     """
-    if not config_path.is_file():
-        raise ValueError(Errors.M106.format(path=config_path))
+    check_training(read_raw_config(config_path, overrides))
     if output_path.exists() and not output_path.is_dir():
         raise ValueError(f"{output_path} is a file, but the output has to be a folder.")
     settings = dict(overrides or {})
@@ -89,9 +89,9 @@ def _train(
     """Train in this process, which may be one of several workers."""
     group = workers()
     printer = Printer(no_print=not group.is_first)
-    setup_gpu(use_gpu + group.rank if use_gpu >= 0 else -1, silent=True)
+    choose_gpu(use_gpu + group.rank if use_gpu >= 0 else -1)
     import_code(code_path)
-    config = load_config(config_path, overrides=overrides, interpolate=False)
+    config = read_raw_config(config_path, overrides)
     folder = output_path / CHECKPOINT
     checkpoint = Checkpoint(
         folder,
@@ -110,11 +110,27 @@ def _train(
     if not progress.steps:
         checkpoint.write({}, {})
     printer.divider("Initializing pipeline")
-    nlp: Language = init_nlp(config, use_gpu=use_gpu)
+    with plain_errors(config_path):
+        nlp: Language = init_nlp(config, use_gpu=use_gpu)
     printer.good("Initialized pipeline")
     printer.divider("Training pipeline")
     training = Training(nlp, output_path, checkpoint, checkpoint_every, use_gpu)
     return _result(output_path, training.run(saved if progress.steps else None))
+
+
+def check_training(config: Config) -> None:
+    """Raise a ValueError if a number in [training] is wrong. spaCy checks only their types."""
+    training = config.interpolate().get("training", {})
+    least = {"seed": 0, "max_steps": 0, "max_epochs": -1, "patience": 0}
+    least |= {"eval_frequency": 1, "accumulate_gradient": 1}
+    for name, value in least.items():
+        given = training.get(name)
+        if given is not None and not isinstance(given, int):
+            raise ValueError(f"training.{name} is {given!r}, but must be a whole number.")
+        if given is not None:
+            check_at_least(f"training.{name}", given, value)
+    if isinstance(training.get("dropout"), int | float):
+        check_between("training.dropout", training["dropout"], 0, 1)
 
 
 def _check_not_interrupted(checkpoint: Checkpoint) -> None:

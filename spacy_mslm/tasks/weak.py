@@ -8,7 +8,7 @@ from spacy.scorer import PRFScore
 
 from ..engine.place import Engine, Place
 from ..weak import label_corpus, scoring, terms
-from .configs import read_config
+from .configs import plain_errors, read_config
 
 
 class LabelledCorpus(NamedTuple):
@@ -46,7 +46,8 @@ def label(
     # Annotators may need much memory, so there is one process unless more are asked for.
     jobs = jobs or (1 if Engine(engine) is Engine.local else None)
     place = Place(Engine(engine), jobs, address)
-    stats = label_corpus.label_notes(config["labelling"], Path(output), place, force)
+    with plain_errors(config_path):
+        stats = label_corpus.label_notes(config["labelling"], Path(output), place, force)
     return LabelledCorpus(Path(output), stats)
 
 
@@ -64,7 +65,8 @@ def score_labels(
         Scores by annotator and label.
     """
     config = read_config(config_path, overrides, block="labelling")
-    return scoring.score_labels(config["labelling"], gold_path)
+    with plain_errors(config_path):
+        return scoring.score_labels(config["labelling"], gold_path)
 
 
 def count_terms(
@@ -78,4 +80,5 @@ def count_terms(
         number: Number of names to return, the most frequent ones.
     """
     config = read_config(config_path, overrides, block="labelling")
-    return terms.count_terms(config["labelling"], number)
+    with plain_errors(config_path):
+        return terms.count_terms(config["labelling"], number)

@@ -36,6 +36,7 @@ from ..model.schedules import FloatOrSchedule
 from ..model.workers import workers
 from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
+from ..util.settings import check_at_least, check_between
 from ..util.stage_folder import StageFolder
 from .checkpoint import StageCheckpoint
 
@@ -114,6 +115,12 @@ class Adaptation:
                 "Adaptation needs a folder for the adapted encoder. Set one with --paths.adapted, "
                 "or leave out --paths.text."
             )
+        least = {"steps": steps, "teacher_steps": teacher_steps, "batch_size": batch_size}
+        for name, value in (least | {"checkpoint_every": checkpoint_every}).items():
+            check_at_least(f"adaptation.{name}", value, 1)
+        check_at_least("adaptation.seed", seed, 0)
+        check_between("adaptation.dropout", dropout, 0, 1)
+        check_between("adaptation.mask_probability", mask_probability, 0, 1)
         self.corpus = corpus
         self.output = output
         self.steps = steps

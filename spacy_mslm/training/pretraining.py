@@ -39,6 +39,7 @@ from ..text.terminology import Terminology
 from ..types import BLM, ELM, Pieces, Row, no_ints
 from ..util.manifest import signed_folder
 from ..util.progress import progress_bar
+from ..util.settings import check_at_least
 from ..util.stage_folder import StageFolder
 from .distillation import DistillationTerms, Teacher, distil
 from .losses import Terms
@@ -52,6 +53,8 @@ REMEDY = (
 )
 # The maximum number of held-out blocks. One in a hundred is held out, but at least one.
 HELD_OUT = 200
+# The special pieces and some letters; a few words.
+MIN_VOCABULARY, MIN_LENGTH = 30, 8
 
 
 @dataclass
@@ -116,8 +119,11 @@ class Pretraining:
                 "A teacher (--paths.teacher) needs an encoder with pieces of its vocabulary. Make "
                 "one with `spacy mslm shrink`, and give it with --vars.encoder."
             )
-        if self.kl_weight < 0 or self.hidden_weight < 0:
-            raise ValueError("pretraining.kl_weight and hidden_weight cannot be negative.")
+        least = {"steps": 1, "batch_size": 1, "batch_pieces": 1, "checkpoint_every": 1, "seed": 0}
+        least |= {"vocab_size": MIN_VOCABULARY, "length": MIN_LENGTH}
+        least |= {"kl_weight": 0, "hidden_weight": 0}
+        for name, value in least.items():
+            check_at_least(f"pretraining.{name}", getattr(self, name), value)
 
     @cached_property
     def files(self) -> TextFiles:

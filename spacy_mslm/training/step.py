@@ -21,6 +21,7 @@ def learn(
     batch_pieces: int,
     mask_weights: MaskWeights,
     weights: Terms,
+    dropout_seed: int = 0,
 ) -> Terms:
     """Run the forward and backward passes of an update, one padded batch at a time.
 
@@ -34,6 +35,8 @@ def learn(
         batch_pieces: The maximum number of padded pieces that go through the encoder at once.
         mask_weights: The weight of a masked piece of each kind (eq. 6).
         weights: The weight of each loss in the sum of eq. 12.
+        dropout_seed: The seed of dropout if there are several workers. One worker uses torch's
+            generator.
 
     Returns:
         The losses, without their weights.
@@ -48,7 +51,7 @@ def learn(
         own = group.share(rows, [len(row) for row in rows])
         batches = list(batch_rows(own, batch_pieces, wordpieces))
     losses = []
-    with group.own_dropout():
+    with group.own_dropout(dropout_seed):
         for batch in batches:
             outputs, backprop = model.begin_update(batch)
             shares, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
