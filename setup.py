@@ -43,6 +43,7 @@ ENTRY_POINTS = {
     "spacy_readers": [
         "spacy_mslm.Corpus.v1 = spacy_mslm.corpus.readers:make_corpus",
         "spacy_mslm.PartialCorpus.v1 = spacy_mslm.corpus.mixed:PartialCorpus",
+        "spacy_mslm.CompletedCorpus.v1 = spacy_mslm.corpus.completed:CompletedCorpus",
         "spacy_mslm.MixedCorpus.v1 = spacy_mslm.corpus.mixed:MixedCorpus",
         "spacy_mslm.TextCorpus.v1 = spacy_mslm.corpus.text_corpus:TextCorpus",
         "spacy_mslm.WeakCorpus.v1 = spacy_mslm.corpus.weak_corpus:WeakCorpus",
@@ -50,6 +51,7 @@ ENTRY_POINTS = {
     "spacy_tokenizers": ["spacy_mslm.Tokenizer.v1 = spacy_mslm.text.tokenizer:make_tokenizer"],
     "spacy_loggers": ["spacy_mslm.ConsoleLogger.v1 = spacy_mslm.training.logger:console_logger"],
     "spacy_callbacks": [
+        "spacy_mslm.add_labels.v1 = spacy_mslm.pipeline.labels:make_add_labels",
         "spacy_mslm.safe_save.v1 = spacy_mslm.pipeline.saving:make_safe_save",
         "spacy_mslm.report_duplicates.v1 = spacy_mslm.corpus.duplicates:make_duplicate_report",
     ],

@@ -8,6 +8,7 @@ from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
 from .scale import scale
+from .several_types import several_types
 from .speed import speed
 from .strategies import strategies, strategies_report
 from .train_speed import train_speed
@@ -25,6 +26,7 @@ app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
 app.command("scale")(scale)
+app.command("several-types")(several_types)
 app.command("speed")(speed)
 app.command("train")(train_speed)
 app.command("weak-annotators")(weak_annotators)

@@ -1,0 +1,140 @@
+"""One pipeline for several entity types, from corpora that each annotate only some of them.
+
+    single     a pipeline for each corpus, with its types only
+    naive      one pipeline; types that a corpus does not annotate count as outside
+    partial    one pipeline; they are unknown (`spacy_mslm.PartialCorpus.v1`)
+    completed  one pipeline; the single ones label them first (`spacy_mslm.CompletedCorpus.v1`)
+
+All have the same number of updates for each corpus. F1 is measured on the dev set of each corpus,
+over the types that it annotates.
+"""
+
+import json
+import random
+from pathlib import Path
+from typing import Annotated, Any
+
+import spacy
+import typer
+from spacy.language import Language
+from spacy.tokens import DocBin
+from spacy.training import Example
+
+from spacy_mslm.corpus.completed import CompletedCorpus
+from spacy_mslm.corpus.mixed import MixedCorpus, PartialCorpus
+from spacy_mslm.corpus.readers import Reader
+from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.model.schedules import warmup_decay
+
+from .machine import describe_machine, write_rows
+
+# New names of the types of each BLURB corpus.
+CORPORA: dict[str, dict[str, str]] = {
+    "ncbi_disease": {},
+    "bc5cdr": {},
+    "bc2gm": {"GENE": "Gene"},
+    "jnlpba": {"PRGE": "Protein", "CLLN": "CellLine", "CLTP": "CellType"},
+}
+RESULTS = Path("benchmarks/results/several_types.jsonl")
+BATCH = 8
+
+
+def several_types(
+    data: Annotated[Path, typer.Argument(help="Folder of the BLURB corpora")],
+    encoder: Annotated[str, typer.Argument(help="Encoder")],
+    work: Annotated[Path, typer.Argument(help="Folder for the pipelines")],
+    updates: Annotated[int, typer.Option(help="Updates for each corpus")] = 80,
+    sentences: Annotated[int, typer.Option(help="Training sentences of each corpus")] = 640,
+    dev: Annotated[int, typer.Option(help="Dev sentences of each corpus")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed of the training")] = 0,
+) -> None:
+    """Train single, naive, partial and completed pipelines and store their scores."""
+    train = {name: _draw(data, name, "train", sentences, work) for name in CORPORA}
+    held_out = {name: _draw(data, name, "devel", dev, work) for name in CORPORA}
+    models = {}
+    for name in CORPORA:
+        nlp = _train(train[name], encoder, updates, seed)
+        nlp.to_disk(work / f"single_{name}")
+        models[name] = str(work / f"single_{name}")
+        _store("single", nlp, {name: held_out[name]}, updates, sentences, seed)
+    completed = {
+        name: CompletedCorpus(train[name], [models[other] for other in CORPORA if other != name])
+        for name in CORPORA
+    }
+    arms: dict[str, Reader] = {
+        "naive": _without_marks(MixedCorpus(train, seed=seed)),
+        "partial": MixedCorpus(train, seed=seed),
+        "completed": MixedCorpus(completed, seed=seed),
+    }
+    for arm, corpus in arms.items():
+        nlp = _train(corpus, encoder, updates * len(CORPORA), seed)
+        nlp.to_disk(work / arm)
+        _store(arm, nlp, held_out, updates, sentences, seed)
+
+
+def _draw(data: Path, name: str, split: str, limit: int, work: Path) -> Reader:
+    """Draw sentences of a corpus, and return the reader of a file of them."""
+    path = work / f"{name}_{split}.spacy"
+    if not path.exists():
+        labels = CORPORA[name]
+        corpus = PartialCorpus(data / name / f"{split}.tsv", labels=labels, limit=limit, seed=0)
+        docs = [example.reference for example in corpus(spacy.blank("en"))]
+        work.mkdir(parents=True, exist_ok=True)
+        DocBin(docs=docs, store_user_data=True).to_disk(path)
+    return PartialCorpus(path)
+
+
+def _without_marks(corpus: Reader) -> Reader:
+    def read(nlp: Language) -> Any:
+        for example in corpus(nlp):
+            example.reference._.annotated_labels = None
+            yield example
+
+    return read
+
+
+def _train(corpus: Reader, encoder: str, updates: int, seed: int) -> Language:
+    spacy.util.fix_random_seed(seed)
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy_mslm.MSLM.v2", "encoder": encoder}
+    masking = {"@misc": "spacy_mslm.NoMasking.v1"}
+    settings = {"model": model, "masking": masking, "score_perplexity": False}
+    nlp.add_pipe("mslm", config=settings)
+    examples = list(corpus(nlp))
+    nlp.initialize(lambda: examples)
+    rates = [warmup_decay(rate, warmup=0.1, total_steps=updates) for rate in (1e-4, 5e-4)]
+    optimizer = make_adamw(*rates)
+    stream: list[Example] = []
+    generator = random.Random(seed)
+    for _ in range(updates):
+        if len(stream) < BATCH:
+            stream += generator.sample(examples, len(examples))
+        nlp.update(stream[:BATCH], sgd=optimizer, drop=0.1)
+        optimizer.step_schedules()
+        del stream[:BATCH]
+    return nlp
+
+
+def _store(
+    arm: str,
+    nlp: Language,
+    sets: dict[str, Reader],
+    updates: int,
+    sentences: int,
+    seed: int,
+) -> None:
+    for name, corpus in sets.items():
+        scores = nlp.evaluate(list(corpus(nlp)))
+        row = {
+            "machine": describe_machine(),
+            "arm": arm,
+            "set": name,
+            "updates_per_corpus": updates,
+            "sentences_per_corpus": sentences,
+            "seed": seed,
+            "f": scores["ents_f"],
+            "per_type": {label: s["f"] for label, s in (scores["ents_per_type"] or {}).items()},
+        }
+        stored = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+        write_rows(RESULTS, [*map(json.loads, stored), row])
+        print(arm, name, f"{100 * row['f']:.1f}", flush=True)
