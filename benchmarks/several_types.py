@@ -6,7 +6,8 @@
     completed  one pipeline; the single ones label them first (`spacy_mslm.CompletedCorpus.v1`)
 
 All have the same number of updates for each corpus. F1 is measured on the dev set of each corpus,
-over the types that it annotates.
+over the types that it annotates. `added` goes on from the pipeline of the first corpus with the
+types of the last one, on sentences of the last one that the first pipeline has completed.
 """
 
 import json
@@ -47,29 +48,39 @@ def several_types(
     sentences: Annotated[int, typer.Option(help="Training sentences of each corpus")] = 640,
     dev: Annotated[int, typer.Option(help="Dev sentences of each corpus")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of the training")] = 0,
+    sets: Annotated[str, typer.Option(help="Corpora, separated by commas")] = ",".join(CORPORA),
 ) -> None:
-    """Train single, naive, partial and completed pipelines and store their scores."""
-    train = {name: _draw(data, name, "train", sentences, work) for name in CORPORA}
-    held_out = {name: _draw(data, name, "devel", dev, work) for name in CORPORA}
-    models = {}
-    for name in CORPORA:
-        nlp = _train(train[name], encoder, updates, seed)
-        nlp.to_disk(work / f"single_{name}")
-        models[name] = str(work / f"single_{name}")
-        _store("single", nlp, {name: held_out[name]}, updates, sentences, seed)
+    """Train single, naive, partial, completed and added pipelines and store their scores."""
+    names = sets.split(",")
+    size = {"sets": names, "updates": updates, "sentences": sentences, "seed": seed}
+    train = {name: _draw(data, name, "train", sentences, work) for name in names}
+    held_out = {name: _draw(data, name, "devel", dev, work) for name in names}
+    models = {name: str(work / f"single_{name}") for name in names}
+    for name in names:
+        if not Path(models[name]).exists():
+            nlp = _start(encoder, seed)
+            _train(nlp, train[name], updates, seed)
+            nlp.to_disk(models[name])
+        _store("single", spacy.load(models[name]), {name: held_out[name]}, size)
     completed = {
-        name: CompletedCorpus(train[name], [models[other] for other in CORPORA if other != name])
-        for name in CORPORA
+        name: CompletedCorpus(train[name], [models[other] for other in names if other != name])
+        for name in names
     }
     arms: dict[str, Reader] = {
-        "naive": _without_marks(MixedCorpus(train, seed=seed)),
         "partial": MixedCorpus(train, seed=seed),
+        "naive": _without_marks(MixedCorpus(train, seed=seed)),
         "completed": MixedCorpus(completed, seed=seed),
     }
+    first, last = names[0], names[-1]
+    nlp = spacy.load(models[first])
+    for label in spacy.load(models[last]).get_pipe("mslm").labels:  # type: ignore[attr-defined]
+        nlp.get_pipe("mslm").add_label(label)  # type: ignore[attr-defined]
+    _train(nlp, CompletedCorpus(train[last], models[first]), updates, seed)
+    _store("added", nlp, {name: held_out[name] for name in (first, last)}, size)
     for arm, corpus in arms.items():
-        nlp = _train(corpus, encoder, updates * len(CORPORA), seed)
-        nlp.to_disk(work / arm)
-        _store(arm, nlp, held_out, updates, sentences, seed)
+        nlp = _start(encoder, seed)
+        _train(nlp, corpus, updates * len(names), seed)
+        _store(arm, nlp, held_out, size)
 
 
 def _draw(data: Path, name: str, split: str, limit: int, work: Path) -> Reader:
@@ -93,17 +104,23 @@ def _without_marks(corpus: Reader) -> Reader:
     return read
 
 
-def _train(corpus: Reader, encoder: str, updates: int, seed: int) -> Language:
+def _start(encoder: str, seed: int) -> Language:
     spacy.util.fix_random_seed(seed)
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy_mslm.MSLM.v2", "encoder": encoder}
     masking = {"@misc": "spacy_mslm.NoMasking.v1"}
     settings = {"model": model, "masking": masking, "score_perplexity": False}
     nlp.add_pipe("mslm", config=settings)
+    return nlp
+
+
+def _train(nlp: Language, corpus: Reader, updates: int, seed: int) -> None:
+    """Train a pipeline, which is initialized unless it is trained already."""
     examples = list(corpus(nlp))
-    nlp.initialize(lambda: examples)
+    if not nlp.get_pipe("mslm").labels:  # type: ignore[attr-defined]
+        nlp.initialize(lambda: examples)
     rates = [warmup_decay(rate, warmup=0.1, total_steps=updates) for rate in (1e-4, 5e-4)]
-    optimizer = make_adamw(*rates)
+    optimizer = make_adamw(*rates)  # type: ignore[arg-type]
     stream: list[Example] = []
     generator = random.Random(seed)
     for _ in range(updates):
@@ -112,26 +129,16 @@ def _train(corpus: Reader, encoder: str, updates: int, seed: int) -> Language:
         nlp.update(stream[:BATCH], sgd=optimizer, drop=0.1)
         optimizer.step_schedules()
         del stream[:BATCH]
-    return nlp
 
 
-def _store(
-    arm: str,
-    nlp: Language,
-    sets: dict[str, Reader],
-    updates: int,
-    sentences: int,
-    seed: int,
-) -> None:
-    for name, corpus in sets.items():
+def _store(arm: str, nlp: Language, held_out: dict[str, Reader], size: dict[str, Any]) -> None:
+    for name, corpus in held_out.items():
         scores = nlp.evaluate(list(corpus(nlp)))
         row = {
             "machine": describe_machine(),
             "arm": arm,
             "set": name,
-            "updates_per_corpus": updates,
-            "sentences_per_corpus": sentences,
-            "seed": seed,
+            **size,
             "f": scores["ents_f"],
             "per_type": {label: s["f"] for label, s in (scores["ents_per_type"] or {}).items()},
         }

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 def evaluate_cli(
     model: Model,
     data_path: Path = Arg(..., metavar="DATA", help=".spacy file, folder of them, or IOB file"),
+    annotates: str | None = Opt(
+        None, help="Types that DATA annotates, separated by commas: score only these"
+    ),
     protocol: Protocol = Opt(
         Protocol.clean, help="Evaluate on clean text, or with gold mentions masked as in the paper"
     ),
@@ -42,6 +45,7 @@ def evaluate_cli(
     evaluation = evaluate(
         model,
         data_path,
+        annotates=[label.strip() for label in annotates.split(",")] if annotates else None,
         protocol=protocol,
         elm=elm,
         blm=blm,
@@ -76,6 +80,11 @@ def show_evaluation(evaluation: "Evaluation") -> None:
         for name, key in matches.items()
     ]
     show_table(rows, ("matches", "P", "R", "F"))
+    if counts["predicted_not_annotated"]:
+        msg.info(
+            f"{counts['predicted_not_annotated']} predicted mentions are of types that the data "
+            "does not annotate. They are not scored."
+        )
     groups = {
         "seen": "seen in training",
         "unseen": "not seen in training",

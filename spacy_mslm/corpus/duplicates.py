@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from spacy.language import Language
@@ -14,26 +14,37 @@ from .readers import read_docs
 logger = logging.getLogger("spacy_mslm")
 
 
-def make_duplicate_report(train: str | None, dev: str | None) -> Callable[[Language], Language]:
+def make_duplicate_report(
+    train: str | Sequence[str] | None, dev: str | Sequence[str] | None
+) -> Callable[[Language], Language]:
     """Create the callback `spacy_mslm.report_duplicates.v1` for `[initialize.after_init]`, which
     warns if texts of the development set are also in the training set.
 
-    train: Path of the training set, as for `spacy_mslm.Corpus.v1`. Null to compare nothing.
-    dev: Path of the development set. Null to compare nothing.
+    train: Path of the training set, as for `spacy_mslm.Corpus.v1`, or a list of the paths of
+        several corpora. Null to compare nothing.
+    dev: Path or paths of the development set. Null to compare nothing.
     """
+    train_paths, dev_paths = _listed(train), _listed(dev)
 
     def report(nlp: Language) -> Language:
-        if train is not None and dev is not None:
+        if train_paths and dev_paths:
             # Separate vocabularies: the pipeline's must not take in the words of the corpora.
-            train_keys = {text_key(doc.text) for doc in read_docs(Path(train), Vocab())}
-            dev_docs = read_docs(Path(dev), Vocab())
-            texts = ((doc.user_data["id"], doc.text) for doc in dev_docs)
-            warning = duplicate_warning(train_keys, texts, train=train, other=dev)
-            if warning:
-                logger.warning(warning)
+            train_keys = {
+                text_key(doc.text) for path in train_paths for doc in read_docs(path, Vocab())
+            }
+            names = ", ".join(map(str, train_paths))
+            for path in dev_paths:
+                texts = ((doc.user_data["id"], doc.text) for doc in read_docs(path, Vocab()))
+                warning = duplicate_warning(train_keys, texts, train=names, other=str(path))
+                if warning:
+                    logger.warning(warning)
         return nlp
 
     return report
+
+
+def _listed(paths: str | Sequence[str] | None) -> list[Path]:
+    return [Path(path) for path in ([paths] if isinstance(paths, str) else paths or ())]
 
 
 def text_key(text: str) -> bytes:

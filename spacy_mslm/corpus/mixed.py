@@ -12,6 +12,7 @@ these types are neither correct nor wrong in scoring.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -19,7 +20,7 @@ from spacy.training import Example
 
 from ..errors import listing
 from ..util.extensions import annotated_labels, set_annotated_labels
-from .readers import Reader, make_corpus, select
+from .readers import make_corpus, select
 
 
 class PartialCorpus:
@@ -94,7 +95,8 @@ class MixedCorpus:
 
     def __init__(
         self,
-        corpora: dict[str, Reader],
+        # `Reader`s: a config is checked before those that it names are built.
+        corpora: dict[str, Any],
         weights: dict[str, float] | None = None,
         seed: int | None = 0,
     ) -> None:

@@ -490,7 +490,8 @@ class MSLM(TrainablePipe):
                 raise ValueError(
                     f"Document {doc} has a mention of type {mention.label!r}, which the pipe does "
                     f"not have. Its types are {self.labels}. Add the type with "
-                    "nlp.get_pipe('mslm').add_label(...), or initialize the pipe again."
+                    "nlp.get_pipe('mslm').add_label(...), with spacy_mslm.add_labels.v1 in "
+                    "[initialize.before_init] of the config, or initialize the pipe again."
                 )
 
     def _mask_weights(self) -> MaskWeights:

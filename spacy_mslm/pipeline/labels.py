@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from spacy.language import Language
 
-from .find import find_mslm
+from .component import MSLM
 
 
 def make_add_labels(labels: Sequence[str]) -> Callable[[Language], Language]:
@@ -18,9 +18,15 @@ def make_add_labels(labels: Sequence[str]) -> Callable[[Language], Language]:
     """
 
     def add_labels(nlp: Language) -> Language:
-        _, pipe = find_mslm(nlp, "The pipeline of the config")
+        # Not nlp.pipeline: spaCy disables components with a source while it initializes the others.
+        pipes = [pipe for _, pipe in nlp.components if isinstance(pipe, MSLM)]
+        if len(pipes) != 1:
+            raise ValueError(
+                f"spacy_mslm.add_labels.v1 needs a pipeline with one mslm pipe, but there are "
+                f"{len(pipes)}. The pipes are: {', '.join(nlp.component_names) or 'none'}."
+            )
         for label in labels:
-            pipe.add_label(label)
+            pipes[0].add_label(label)
         return nlp
 
     return add_labels

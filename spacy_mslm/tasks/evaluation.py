@@ -1,9 +1,11 @@
 """Evaluate a pipeline on annotated text under a named protocol."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ..corpus.mixed import PartialCorpus
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..masking.strategies import JointMasking
@@ -23,6 +25,7 @@ class Evaluation(TypedDict):
     gold_positions_visible: True under the masked protocol, whose scores do not apply to new text.
     model: Name and version of the pipeline. path: Where it was loaded from.
     data: The annotated text.
+    annotates: The types that the data annotates, if they were given.
     train: Path, limit and seed of the training set that tells seen from unseen mentions.
     elm_rate, blm_rate, seed: The masks of the perplexity and of the masked protocol.
     temperature: The temperature of the confidences.
@@ -34,6 +37,7 @@ class Evaluation(TypedDict):
     model: str
     path: str
     data: str
+    annotates: list[str] | None
     train: dict[str, Any]
     elm_rate: float
     blm_rate: float
@@ -47,6 +51,7 @@ def evaluate(
     model: str,
     data_path: Path,
     *,
+    annotates: Sequence[str] | None = None,
     protocol: Protocol = Protocol.clean,
     elm: float = 1.0,
     blm: float = 0.075,
@@ -59,6 +64,9 @@ def evaluate(
     Args:
         model: Name or path of the pipeline.
         data_path: A .spacy file, a folder of them, or an IOB file.
+        annotates: The types that the data annotates. Predictions and mentions of other types are
+            not scored. By default, all types are scored, except in documents that name the types
+            they annotate (`doc._.annotated_labels`).
         protocol: The text that the pipeline reads.
         elm: Share of the mentions to mask, for the perplexity and the masked protocol.
         blm: Share of the other words to mask.
@@ -84,7 +92,8 @@ def evaluate(
     pipe.score_perplexity = True
     pipe.score_masked = False  # an evaluation has one protocol
     masking = JointMasking(elm, blm)
-    examples = list(make_corpus(data_path)(nlp))
+    corpus = PartialCorpus(data_path, annotates) if annotates else make_corpus(data_path)
+    examples = list(corpus(nlp))
     texts = (example.predicted for example in examples)
     masked = protocol is Protocol.masked
     docs = run_pipes_before(nlp, name, texts) if masked else list(nlp.pipe(texts))
@@ -105,6 +114,7 @@ def evaluate(
         "model": f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}",
         "path": model,
         "data": str(data_path),
+        "annotates": sorted(annotates) if annotates else None,
         "train": dict(zip(("path", "limit", "seed"), scorer.sample, strict=True)),
         "elm_rate": elm,
         "blm_rate": blm,
