@@ -181,17 +181,8 @@ def adapt(
         known = settings["settings"] is not None
         stage.check(found if known else {})
         return folder
-    checkpoints = {
-        title: StageCheckpoint(
-            folder.with_name(f"{folder.name}.{title.lower()}-checkpoint"),
-            {**stage.settings, "stage": title},
-            steps,
-            adaptation.checkpoint_every,
-        )
-        for title, steps in ((TEACHER_TITLE, adaptation.teacher_steps), (TITLE, adaptation.steps))
-    }
-    if settings["settings"] is None:
-        checkpoints = {}  # they could be those of any settings
+    steps = {TEACHER_TITLE: adaptation.teacher_steps, TITLE: adaptation.steps}
+    checkpoints = stage_checkpoints(stage, steps, adaptation.checkpoint_every)
     start = time.process_time()
     with torch.random.fork_rng():  # the run continues the same whether or not the stage is run
         # A run with the same seed must not start with the initial heads of the stage.
@@ -232,6 +223,31 @@ def adapt(
     for checkpoint in checkpoints.values():
         checkpoint.remove()
     return folder
+
+
+def stage_checkpoints(
+    stage: StageFolder, steps: dict[str, int], every: int
+) -> dict[str, StageCheckpoint]:
+    """Return the checkpoint of each part of a stage, beside its folder.
+
+    There are none without settings in the config: they could be those of any settings.
+
+    Args:
+        stage: The folder of the stage.
+        steps: The number of updates of each part, by its title.
+        every: The number of updates between checkpoints.
+    """
+    if stage.settings["settings"] is None:
+        return {}
+    return {
+        title: StageCheckpoint(
+            stage.path.with_name(f"{stage.path.name}.{title.lower()}-checkpoint"),
+            {**stage.settings, "stage": title},
+            n,
+            every,
+        )
+        for title, n in steps.items()
+    }
 
 
 def save_student(stage: StageFolder, student: "MSLM", results: dict[str, Any]) -> None:
@@ -295,7 +311,7 @@ def _train(
     checkpoint: StageCheckpoint | None,
 ) -> None:
     """Update a pipe, with a progress bar, from its checkpoint on if there is one."""
-    done = checkpoint.restore(pipe.model, optimizer) if checkpoint else 0
+    done = checkpoint.restore({"model": pipe.model}, optimizer) if checkpoint else 0
     pipe.cfg["step"] = done
     size = adaptation.batch_size
     shuffled = random.Random(adaptation.seed).sample(examples, len(examples))
@@ -308,7 +324,7 @@ def _train(
             bar.set_postfix(terms, refresh=False)
             bar.update()
             if checkpoint:
-                checkpoint.write(pipe.model, optimizer, step)
+                checkpoint.write({"model": pipe.model}, optimizer, step)
 
 
 def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:

@@ -8,6 +8,7 @@ The folder is replaced in one step, is readable by its owner only, and holds no 
 
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ class Checkpoint:
 
 
 class StageCheckpoint:
-    """The checkpoint of a stage that trains one model in a fixed number of updates.
+    """The checkpoint of a stage that trains models in a fixed number of updates.
 
     A stage of the same settings continues from it. It is kept after the last update, until the
     result of the stage is written, and is then removed.
@@ -104,11 +105,11 @@ class StageCheckpoint:
         self._steps = steps
         self._every = every
 
-    def restore(self, model: Model, optimizer: Optimizer) -> int:
-        """Restore the model, the optimizer and the random states of the last checkpoint.
+    def restore(self, models: Mapping[str, Model], optimizer: Optimizer) -> int:
+        """Restore the models, their optimizer and the random states of the last checkpoint.
 
         Returns:
-            The number of updates that the model has.
+            The number of updates that the models have.
         """
         try:
             saved = self._checkpoint.read()
@@ -117,16 +118,16 @@ class StageCheckpoint:
             saved = None
         if saved is None:
             return 0
-        load_model_state({"model": model}, optimizer, saved.tensors)
+        load_model_state(models, optimizer, saved.tensors)
         for _ in range(saved.progress["step"]):
             optimizer.step_schedules()
         set_random_state(saved.tensors)
         return saved.progress["step"]
 
-    def write(self, model: Model, optimizer: Optimizer, step: int) -> None:
+    def write(self, models: Mapping[str, Model], optimizer: Optimizer, step: int) -> None:
         """Write a checkpoint after update number `step`, if one is due."""
         if step % self._every == 0 or step == self._steps:
-            tensors = {**model_state({"model": model}, optimizer), **random_state()}
+            tensors = {**model_state(models, optimizer), **random_state()}
             self._checkpoint.write({"step": step}, tensors)
 
     def remove(self) -> None:

@@ -54,8 +54,10 @@ from .adaptation import (
     MakePipe,
     labelled_set_digest,
     save_student,
+    stage_checkpoints,
     stage_settings,
 )
+from .checkpoint import StageCheckpoint
 from .losses import Terms
 from .step import learn
 from .swap import confirmed, swap_mentions
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT")
 
 DOCS_AT_ONCE = 256
+TEACHERS_TITLE, TITLE = "Teachers", "Self-training"
 
 
 class SelfTraining:
@@ -93,6 +96,8 @@ class SelfTraining:
         max_pieces: Longer windows of the text are left out, because they cost most; 0 for no limit.
         dropout: The dropout rate, as in [training].
         seed: The seed of teachers, order, masks and dropout.
+        checkpoint_every: The number of updates between checkpoints, beside the output folder, from
+            which an interrupted stage continues.
     """
 
     def __init__(
@@ -114,6 +119,7 @@ class SelfTraining:
         max_pieces: int = 56,
         dropout: float = 0.1,
         seed: int = 0,
+        checkpoint_every: int = 200,
     ) -> None:
         if not corpus or output is None:
             raise ValueError(
@@ -146,6 +152,7 @@ class SelfTraining:
         self.max_pieces = max_pieces
         self.dropout = dropout
         self.seed = seed
+        self.checkpoint_every = checkpoint_every
 
 
 class Passage(NamedTuple):
@@ -183,6 +190,8 @@ def self_train(
     if found is not None:
         folder.check(found if settings["settings"] is not None else {})
         return folder.path
+    steps = {TEACHERS_TITLE: stage.teacher_steps, TITLE: stage.steps}
+    checkpoints = stage_checkpoints(folder, steps, stage.checkpoint_every)
     start = time.process_time()
     with torch.random.fork_rng():  # the run continues the same whether or not the stage is run
         # A run with the same seed must not start with the initial heads of the stage.
@@ -194,7 +203,7 @@ def self_train(
                 "Self-training takes the architecture spacy_mslm.MSLM.v1. For MSLM.v2, which tags "
                 "each type separately, use spacy_mslm.Adaptation.v1."
             )
-        _train_teachers(stage, teachers, labelled, labels)
+        _train_teachers(stage, teachers, labelled, labels, checkpoints.get(TEACHERS_TITLE))
         blank = spacy.blank(
             str(nlp.lang), config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
         )
@@ -210,25 +219,39 @@ def self_train(
         del teachers
         student = make_pipe(**TEACHER, **teacher_settings)
         student.start(labelled, labels)
-        _train_student(stage, student, passages, gold)
+        _train_student(stage, student, passages, gold, checkpoints.get(TITLE))
     seconds = round(time.process_time() - start)
     save_student(folder, student, {"sentences": len(passages), "cpu_seconds": seconds})
+    for checkpoint in checkpoints.values():
+        checkpoint.remove()
     return folder.path
 
 
 def _train_teachers(
-    stage: SelfTraining, teachers: list["MSLM"], labelled: list[Example], labels: Sequence[str]
+    stage: SelfTraining,
+    teachers: list["MSLM"],
+    labelled: list[Example],
+    labels: Sequence[str],
+    checkpoint: StageCheckpoint | None,
 ) -> None:
     """Train the teachers side by side: each has its own heads, order and dropout."""
-    streams = []
-    for index, teacher in enumerate(teachers):
+    for teacher in teachers:
         teacher.start(labelled, labels)
+    models = {str(index): teacher.model for index, teacher in enumerate(teachers)}
+    optimizer, size = stage.teacher_optimizer, stage.batch_size
+    done = checkpoint.restore(models, optimizer) if checkpoint else 0
+    streams = []
+    for index in range(len(teachers)):
         shuffled = random.Random(stage.seed + index).sample(labelled, len(labelled))
-        streams.append(minibatch(cycle(shuffled), stage.batch_size))
-    for _ in progress_bar(range(stage.teacher_steps), desc="Teachers"):
-        for teacher, batches in zip(teachers, streams, strict=True):
-            teacher.update(next(batches), drop=stage.dropout, sgd=stage.teacher_optimizer)
-        stage.teacher_optimizer.step_schedules()
+        streams.append(minibatch(islice(cycle(shuffled), done * size, None), size))
+    with progress_bar(total=stage.teacher_steps, initial=done, desc=TEACHERS_TITLE) as bar:
+        for step in range(done + 1, stage.teacher_steps + 1):
+            for teacher, batches in zip(teachers, streams, strict=True):
+                teacher.update(next(batches), drop=stage.dropout, sgd=optimizer)
+            optimizer.step_schedules()
+            bar.update()
+            if checkpoint:
+                checkpoint.write(models, optimizer, step)
 
 
 def label_text(stage: SelfTraining, teachers: list["MSLM"], nlp: Language) -> Iterator[Passage]:
@@ -331,27 +354,36 @@ def choose_passages(stage: SelfTraining, passages: Iterable[Passage]) -> list[Pa
 
 
 def _train_student(
-    stage: SelfTraining, student: "MSLM", passages: list[Passage], labelled: list[Row]
+    stage: SelfTraining,
+    student: "MSLM",
+    passages: list[Passage],
+    labelled: list[Row],
+    checkpoint: StageCheckpoint | None,
 ) -> None:
     """Train the student on text and on labelled windows. Each pass has a new order."""
-    generator = np.random.default_rng([stage.seed])
-    text = _endless(passages, random.Random(stage.seed))
-    gold = _endless(labelled, random.Random(stage.seed + 1))
+    models, optimizer = {"model": student.model}, stage.optimizer
+    done = checkpoint.restore(models, optimizer) if checkpoint else 0
+    n_text = stage.batch_size - stage.labelled
+    text = _endless(passages, random.Random(stage.seed), done * n_text)
+    gold = _endless(labelled, random.Random(stage.seed + 1), done * stage.labelled)
     weights = Terms(mlm=0.0, ed=1.0, el=1.0)
-    with progress_bar(total=stage.steps, desc="Self-training") as bar:
-        for _ in range(stage.steps):
+    with progress_bar(total=stage.steps, initial=done, desc=TITLE) as bar:
+        for step in range(done + 1, stage.steps + 1):
+            generator = np.random.default_rng([stage.seed, step])
             rows = list(islice(gold, stage.labelled))
-            for passage in islice(text, stage.batch_size - stage.labelled):
+            for passage in islice(text, n_text):
                 rows.append(_masked(student, passage, stage.masking, generator))
             set_dropout_rate(student.model, stage.dropout)
             terms = learn(
                 *(student.model, student.shim.wordpieces, rows, student.batch_pieces),
                 *(UniformWeights()(0, 0), weights),
             )
-            student.shim.finish_update(stage.optimizer)
-            stage.optimizer.step_schedules()
+            student.shim.finish_update(optimizer)
+            optimizer.step_schedules()
             bar.set_postfix({"ed": f"{terms.ed:.2f}", "el": f"{terms.el:.2f}"}, refresh=False)
             bar.update()
+            if checkpoint:
+                checkpoint.write(models, optimizer, step)
 
 
 def _labelled_rows(pipe: "MSLM", labelled: Iterable[Example]) -> list[Row]:
@@ -383,7 +415,12 @@ def _masked(
     return replace(passage.row, ids=ids)
 
 
-def _endless(rows: Sequence[RowT], generator: random.Random) -> Iterator[RowT]:
-    """Yield all rows again and again, in a new order each time."""
-    while rows:
-        yield from generator.sample(rows, len(rows))
+def _endless(rows: Sequence[RowT], generator: random.Random, start: int) -> Iterator[RowT]:
+    """Return an iterator over all rows again and again, in a new order each time, without the first
+    `start` of them."""
+
+    def passes() -> Iterator[RowT]:
+        while rows:
+            yield from generator.sample(rows, len(rows))
+
+    return islice(passes(), start, None)

@@ -17,6 +17,7 @@ from spacy_mslm.corpus.text_corpus import TextCorpus
 from spacy_mslm.inference.decoding import transition_scores
 from spacy_mslm.masking.weights import UniformWeights
 from spacy_mslm.pipeline.component import MSLM
+from spacy_mslm.training import self_training
 from spacy_mslm.training.losses import Terms, mean_loss
 from spacy_mslm.training.self_training import (
     Passage,
@@ -203,6 +204,37 @@ def test_it_repeats_and_is_not_run_twice(make, tmp_path):
     assert other.shim.to_bytes() == first.shim.to_bytes()
     alone = initialize(make(**short, teachers=1, output=str(tmp_path / "alone")))
     assert alone.shim.to_bytes() != first.shim.to_bytes()
+
+
+@pytest.mark.parametrize("part", ["teachers", "student"])
+def test_an_interrupted_stage_continues(make, tmp_path, monkeypatch, part):
+    """Stopped in update 25 of the teachers, or 11 of the student: the result is the same."""
+    settings = {"teacher_steps": 30, "steps": 12, "sure": 0.5, "dropout": 0.1}
+    settings["checkpoint_every"] = 10
+    whole = initialize(make(**settings, output=str(tmp_path / "whole")))
+    owner, name, at = (MSLM, "update", 50) if part == "teachers" else (self_training, "learn", 10)
+    real, count = getattr(owner, name), 0
+
+    def counted(*args: object, **kwargs: object) -> object:
+        nonlocal count
+        count += 1
+        if count > at:
+            raise RuntimeError("stopped")
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, counted)
+        with pytest.raises(RuntimeError, match="stopped"):
+            initialize(make(**settings))
+    assert (tmp_path / "adapted.teachers-checkpoint").exists()
+    assert (tmp_path / "adapted.self-training-checkpoint").exists() == (part == "student")
+    at, count = 1000, 0
+    monkeypatch.setattr(owner, name, counted)
+    again = initialize(make(**settings))
+    # The teachers go on from update 20, the student from update 10.
+    assert count == (20 if part == "teachers" else 2)
+    assert again.shim.to_bytes() == whole.shim.to_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"text.txt", "whole", "adapted"}
 
 
 def test_a_text_without_mentions_leaves_nothing_behind(make, tmp_path):
