@@ -9,7 +9,7 @@ from spacy.training import Example
 from ..text.plain_texts import as_paths, read_texts, text_files
 from ..text.sentences import sentence_docs, sentence_spans
 from ..text.terminology import Terminology
-from ..util.extensions import confidence_of
+from ..util.extensions import annotated_labels, confidence_of, set_annotated_labels
 from ..util.settings import check_at_least, check_between
 from .readers import read_gold, select
 
@@ -107,6 +107,9 @@ def _annotate_terms(docs: Iterable[Doc], terminology: Terminology) -> Iterator[D
 
 def _example(sentence: Span) -> Example:
     reference = _named(sentence.as_doc(), sentence.doc.user_data["id"])
+    annotated = annotated_labels(sentence.doc)
+    if annotated is not None:
+        set_annotated_labels(reference, annotated)
     predicted = reference.copy()
     predicted.set_ents([], default="missing")
     return Example(predicted, reference)

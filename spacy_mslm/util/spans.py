@@ -18,11 +18,11 @@ def longest_first(span: tuple) -> tuple[int, int]:
 
 
 def most_confident_first(entity: tuple) -> tuple[float, int, int]:
-    """Return a sort key of entities (start, end, type, confidence), the most confident first.
+    """Return a sort key of entities (start, end, type, confidence, ...), most confident first.
 
     Of equally confident entities, the longer one comes first, then the earlier one.
     """
-    start, end, _, confidence = entity
+    start, end, _, confidence, *_ = entity
     return -confidence, start - end, start
 
 

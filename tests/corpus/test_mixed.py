@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_mslm.corpus.mixed import MixedCorpus, PartialCorpus
+from spacy_mslm.corpus.weak_corpus import WeakCorpus
 from spacy_mslm.util.extensions import annotated_labels, set_annotated_labels
 
 from ..helpers import TRAIN, write_iob
@@ -113,3 +114,13 @@ def test_wrong_weights_are_errors(genes):
         MixedCorpus(corpora, weights={"genes": 0})
     with pytest.raises(ValueError, match="the corpora are none"):
         MixedCorpus({})
+
+
+def test_sentences_of_a_weak_corpus_keep_the_mark(tmp_path):
+    nlp = spacy.blank("en")
+    doc = nlp("he had asthma .")
+    doc.set_ents([spacy.tokens.Span(doc, 2, 3, label="Disease")])
+    set_annotated_labels(doc, ["Disease"])
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "x.spacy")
+    (example,) = WeakCorpus(str(tmp_path / "x.spacy"))(nlp)
+    assert annotated_labels(example.reference) == {"Disease"}

@@ -13,6 +13,8 @@ from spacy.training import Example
 from spacy_mslm.masking.weights import MaskWeights
 from spacy_mslm.model.network import HeadOutputs
 from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.tasks.heatmap.reading import read_model
+from spacy_mslm.tasks.optimization import optimize
 from spacy_mslm.training.losses import Terms, count_totals, joint_loss
 from spacy_mslm.types import MISSING, Block, Entity, PaddedBatch, Prediction, no_ints
 from spacy_mslm.util.extensions import annotated_labels, set_annotated_labels
@@ -220,6 +222,34 @@ def test_overlapping_gold_of_different_types_is_learnt(make_typed):
         ("acute renal failure", "Disease"),
         ("renal", "Organ"),
     }
+
+
+def test_the_heat_map_reads_the_tags_of_types(trained):
+    doc = trained.make_doc(TEXTS[0][0])
+    doc.user_data["id"] = "x"
+    (reading,) = read_model(trained, "model", [doc])
+    bio = trained(TEXTS[0][0])._.bio_probabilities
+    assert [(m.start, m.end, m.label) for m in reading.mentions] == [
+        (3, 6, "Disease"),
+        (7, 8, "Chemical"),
+    ]
+    chemical, disease = bio[:, 0], bio[:, 1]
+    assert reading.confidences[3] == pytest.approx(disease[3, 0])
+    assert reading.confidences[5] == pytest.approx(disease[5, 1])
+    assert reading.confidences[7] == pytest.approx(chemical[7, 0])
+    assert reading.confidences[0] == pytest.approx(chemical[0, 2] * disease[0, 2])
+
+
+def test_the_optimised_pipeline_finds_the_same(trained, tmp_path):
+    trained.to_disk(tmp_path / "model")
+    docs = [example.reference for example in partial_examples(trained)]
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
+    done = optimize(
+        str(tmp_path / "model"), tmp_path / "fast", dev=tmp_path / "dev.spacy", max_loss=20
+    )
+    assert done.before.f == 100  # only of the annotated types
+    texts = [text for text, _ in TEXTS]
+    assert entities(spacy.load(tmp_path / "fast").pipe(texts))[0] == TEXTS[0][1]
 
 
 # ---- types ----

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ...pipeline.find import find_mslm, run_pipes_before
-from ...types import B, I, O, Prediction
+from ...types import B, Entity, I, O, Prediction
+from ...util.spans import drop_overlapping, most_confident_first
 
 # The number of a word outside of mentions is shown only below this confidence. Most words are above
 # it, and would hide the few that are not.
@@ -109,19 +111,33 @@ def gold_reading(doc: Doc) -> Reading | None:
 
 
 def _reading(name: str, doc: Doc, prediction: Prediction, labels: Sequence[str]) -> Reading:
-    tags = [O] * len(doc)
-    for entity in prediction.entities:
-        tags[entity.start : entity.end] = [B] + [I] * (entity.end - entity.start - 1)
+    # Of overlapping entities, which a typed model may find, those that doc.ents would have.
+    entities = drop_overlapping(sorted(prediction.entities, key=most_confident_first))
+    of_token = _token_confidences(prediction, entities)
     columns = _columns(doc)
     confidences: list[float | None] = []
     for i in columns:
-        confidence = float(prediction.bio[i, tags[i]])
+        confidence = float(of_token[i])
         # A token without wordpieces counts as O, even inside of a mention.
         confidences.append(confidence if confidence > 0 else None)
-    mentions = [
-        _mention(columns, e.start, e.end, labels[e.type], e.confidence) for e in prediction.entities
-    ]
+    mentions = [_mention(columns, e.start, e.end, labels[e.type], e.confidence) for e in entities]
     return Reading(visible(name), confidences, mentions)
+
+
+def _token_confidences(prediction: Prediction, entities: Sequence[Entity]) -> np.ndarray:
+    """Return (tokens,) the probability of the tag of each token.
+
+    In a typed model, it is that of the entity's type, and outside of entities the product over all
+    types.
+    """
+    typed = prediction.bio.ndim > 2
+    values = prediction.bio[..., O].prod(axis=1) if typed else prediction.bio[:, O].copy()
+    for entity in entities:
+        own = prediction.bio[entity.start : entity.end]
+        own = own[:, entity.type] if typed else own
+        values[entity.start : entity.end] = own[:, I]
+        values[entity.start] = own[0, B]
+    return values
 
 
 def _mention(
