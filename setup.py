@@ -24,6 +24,7 @@ ENTRY_POINTS = {
         "spacy_mslm.EvenMasking.v1 = spacy_mslm.masking.even:EvenMasking",
         "spacy_mslm.NoMasking.v1 = spacy_mslm.masking.strategies:NoMasking",
         "spacy_mslm.MaskSpecificWeights.v1 = spacy_mslm.masking.weights:MaskSpecificWeights",
+        "spacy_mslm.MaskSpecificWeights.v2 = spacy_mslm.masking.weights:MaskSpecificWeightsV2",
         "spacy_mslm.UniformWeights.v1 = spacy_mslm.masking.weights:UniformWeights",
         "spacy_mslm.FixedWeights.v1 = spacy_mslm.masking.weights:FixedWeights",
         "spacy_mslm.Notes.v1 = spacy_mslm.weak.notes:Notes",

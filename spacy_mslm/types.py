@@ -150,13 +150,34 @@ class PaddedBatch:
     types: np.ndarray  # (mentions,) gold types
 
 
+class Evidence(NamedTuple):
+    """What the network says about a predicted mention. All but `tokens` are probabilities.
+
+    Attributes:
+        tags: The product of the probabilities of the mention's tags.
+        before: That the mention does not begin earlier: 1 after another mention, else the
+            probability of O at the token before it.
+        after: That the mention does not go on: 1 minus the probability of I at the token after it.
+        type: The probability of its type.
+        tokens: The number of its tokens.
+    """
+
+    tags: float
+    before: float
+    after: float
+    type: float
+    tokens: float
+
+
 class Entity(NamedTuple):
-    """A predicted mention: tokens `start:end`, the index of its type, and its probability."""
+    """A predicted mention: tokens `start:end`, the index of its type, and the probability that the
+    mention is right, with what it is computed from."""
 
     start: int
     end: int
     type: int
     confidence: float
+    evidence: Evidence
 
 
 @dataclass

@@ -20,9 +20,11 @@ def calibrate_cli(
     force: bool = Opt(False, "--force", help="Replace OUTPUT if it exists"),
     use_gpu: GpuId = -1,
 ) -> None:
-    """Fit the temperature of a pipeline's confidences on a development set and save it.
+    """Calibrate the confidences of a pipeline on a development set and save it.
 
     Entities stay the same; `span._.confidence` becomes the probability that a mention is right.
+    The calibration is saved only if it lowers the expected calibration error (ECE) on documents
+    that it was not fitted to.
     """
     from ..tasks import calibrate
     from ..tasks.gpu import choose_gpu
@@ -30,10 +32,10 @@ def calibrate_cli(
     choose_gpu(use_gpu)
     fit, path = calibrate(model, dev_path, output, force)
     rows = [
-        ("temperature", f"{fit.temperature:.3f}"),
         ("predicted mentions", f"{fit.mentions:,}"),
-        ("ECE on DEV before", f"{100 * fit.error_before:.2f}"),
-        ("ECE on DEV after", f"{100 * fit.error_after:.2f}"),
+        ("ECE before", f"{100 * fit.error_before:.2f}"),
+        ("ECE after, documents not fitted to", f"{100 * fit.error_out_of_fold:.2f}"),
+        ("ECE after, documents fitted to", f"{100 * fit.error_fitted:.2f}"),
     ]
     show_table(rows)
     msg.good(f"Saved pipeline to {path}")

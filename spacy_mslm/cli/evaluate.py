@@ -29,14 +29,17 @@ def evaluate_cli(
     train: Path | None = Opt(
         None, help="Training set that defines seen mentions [default: that of MODEL]"
     ),
+    precision: float = Opt(0.9, min=0, max=1, help="Find the lowest threshold with this precision"),
     output: Path | None = Opt(None, "--output", "-o", help="Output JSON file for the scores"),
+    plot: Path | None = Opt(None, help="Output .png file for the precision/recall curve"),
     use_gpu: GpuId = -1,
 ) -> None:
     """Evaluate a pipeline on annotated text.
 
     Reports several kinds of matches, scores on seen and unseen mentions and on short and long
-    sentences, perplexity, confidence and calibration. --elm, --blm and --seed set the masks of the
-    perplexity and of the masked protocol.
+    sentences, perplexity, confidence and calibration, and the threshold of the confidence that
+    reaches --precision. --elm, --blm and --seed set the masks of the perplexity and of the masked
+    protocol.
     """
     from ..tasks import evaluate
     from ..tasks.gpu import choose_gpu
@@ -51,11 +54,15 @@ def evaluate_cli(
         blm=blm,
         seed=seed,
         train=train,
+        precision=precision,
         output=output,
+        plot=plot,
     )
     show_evaluation(evaluation)
     if output is not None:
         msg.good(f"Saved scores to {output}")
+    if plot is not None:
+        msg.good(f"Saved curve to {plot}")
 
 
 def show_evaluation(evaluation: "Evaluation") -> None:
@@ -105,9 +112,29 @@ def show_evaluation(evaluation: "Evaluation") -> None:
         ("perplexity, BLM pieces", _number(scores["mslm_ppl_blm"])),
         ("mean confidence on gold mentions", _percent(scores["mslm_confidence"])),
         ("ECE of confidences, uncalibrated", _percent(scores["mslm_ece_uncalibrated"])),
-        (f"ECE at temperature {evaluation['temperature']:.3g}", _percent(scores["mslm_ece"])),
     ]
+    if evaluation["calibrated"]:
+        rows.append(("ECE of confidences, calibrated", _percent(scores["mslm_ece"])))
     show_table(rows)
+    show_thresholds(evaluation)
+
+
+def show_thresholds(evaluation: "Evaluation") -> None:
+    """Print the threshold that reaches a precision, over all types and for each."""
+    found = evaluation["at_precision"]
+    names = ("threshold", "precision", "recall")
+    rows = [
+        (label or "all", *(("-",) * 3 if point is None else _point(point, names)))
+        for label, point in found.items()
+        if label or len(found) != 2
+    ]
+    title = f"precision >= {evaluation['precision']:g}"
+    show_table(rows, (title, "threshold", "P", "R"))
+
+
+def _point(point: dict[str, float], names: tuple[str, ...]) -> list[str]:
+    threshold, *scores = (point[name] for name in names)
+    return [f"{threshold:.4f}", *map(_percent, scores)]
 
 
 def _percent(value: float | None) -> str:

@@ -1,88 +1,85 @@
-"""Calibration of confidences: a temperature, and the calibration error.
+"""Calibration: from what the network says about a mention to the probability that it is right.
 
-The confidence of a mention is a product over its tokens, and trained encoders are overconfident.
-The temperature applies to the mention as a whole: `sigmoid(logit(confidence) / temperature)`. It is
-fitted to how often mentions are correct at each confidence. It changes neither the predicted
-mentions nor the order of their confidences.
+Before calibration, the confidence of a mention is the product of the probabilities of its tags and
+of its type. Trained encoders are overconfident in some of these probabilities and not in others,
+and long mentions have small products. A calibration is a logistic model of the evidence for a
+mention, fitted to which mentions are correct (`spacy_mslm.scoring.calibrate`):
+
+    logit(confidence) = w_1 logit(tags * type) + w_2 logit(type) + w_3 logit(before)
+                        + w_4 logit(after) + w_5 log(tokens) + offset + offset of the type
+
+Weights of probabilities are not negative, so more evidence never lowers a confidence. Predicted
+mentions do not depend on it. Earlier versions had a temperature T only, which is w_1 = 1 / T.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
+# Converts (n, evidence) `types.Evidence` and (n,) types of mentions to (n,) confidences.
+Calibrate = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+FEATURES = ("confidence", "type", "before", "after", "tokens")
 BINS = 10
-# The minimum distance of confidences from 0 and 1, about the resolution of 32-bit floats.
+# The minimum distance of probabilities from 0 and 1, about the resolution of 32-bit floats.
 EPSILON = 1e-7
-# The range of 1 / temperature. With a temperature below 0.5, confidences would get closer to 1 than
-# 64-bit floats can represent. Above 100, all of them are close to 0.5.
-INVERSE_RANGE = (0.01, 2.0)
 
 
-class Calibration(NamedTuple):
-    """A fitted temperature and the calibration error before and after."""
-
-    temperature: float
-    error_before: float  # expected calibration error at temperature 1
-    error_after: float
-    mentions: int  # the number of mentions that it was fitted to
-
-
-def fit_calibration(confidences: np.ndarray, correct: np.ndarray) -> Calibration:
-    """Fit a temperature and measure its effect.
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted calibration, as it is stored in the `cfg` of a pipe.
 
     Args:
-        confidences: (n,) The confidences of predicted mentions, at temperature 1.
-        correct: (n,) Whether each mention is correct.
+        weights: The weights by the names in FEATURES. Those that are missing are 0.
+        offset: The offset of all mentions.
+        types: Further offsets by entity type. Those that are missing are 0.
     """
-    temperature = fit_temperature(confidences, correct)
-    return Calibration(
-        temperature,
-        calibration_error(confidences, correct),
-        calibration_error(rescale(confidences, temperature), correct),
-        len(confidences),
-    )
+
+    weights: dict[str, float]
+    offset: float = 0.0
+    types: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = self.weights.keys() - set(FEATURES)
+        if unknown:
+            raise ValueError(
+                f"The calibration of this pipeline has unknown weights: {sorted(unknown)}. It was "
+                "made by a later version of spacy-mslm. Install that version, or calibrate again."
+            )
+
+    def of(self, labels: Sequence[str]) -> Calibrate:
+        """Return the calibration of a pipe with these entity types."""
+        weights = np.array([self.weights.get(name, 0.0) for name in FEATURES])
+        offsets = self.offset + np.array([self.types.get(label, 0.0) for label in labels])
+
+        def calibrate(evidence: np.ndarray, types: np.ndarray) -> np.ndarray:
+            return sigmoid(features(evidence) @ weights + offsets[types])
+
+        return calibrate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the calibration as JSON."""
+        return asdict(self)
 
 
-def rescale(confidences: np.ndarray, temperature: float) -> np.ndarray:
-    """Convert (n,) confidences at temperature 1 to (n,) confidences at another temperature."""
-    if temperature == 1.0:
-        return confidences
-    return _sigmoid(_logit(confidences, EPSILON) / temperature)
+def from_temperature(temperature: float) -> Calibration | None:
+    """Return the calibration of a pipe of an earlier version; None for temperature 1."""
+    return None if temperature == 1.0 else Calibration({"confidence": 1 / temperature})
 
 
-def unscale(confidences: np.ndarray, temperature: float) -> np.ndarray:
-    """Convert (n,) confidences at a temperature to (n,) confidences at temperature 1."""
-    if temperature == 1.0:
-        return confidences
-    return _sigmoid(_logit(confidences, 1e-16) * temperature)
+def uncalibrated(evidence: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """Return (n,) the products of the probabilities of tags and type."""
+    tags, _, _, of_type, _ = evidence.T
+    return tags * of_type
 
 
-def fit_temperature(confidences: np.ndarray, correct: np.ndarray) -> float:
-    """Return the maximum-likelihood temperature of confidences.
-
-    Args:
-        confidences: (n,) The confidences of predicted mentions, at temperature 1.
-        correct: (n,) Whether each mention equals a gold mention in boundaries and type.
-
-    Raises:
-        ValueError: If there are no mentions.
-    """
-    if not len(confidences):
-        raise ValueError(
-            "A temperature cannot be fitted because no predicted mention has a confidence. Give "
-            "annotated text in which the pipeline finds entities."
-        )
-    logits = _logit(confidences, EPSILON)
-
-    def slope(inverse: float) -> float:
-        """Derivative of the negative log-likelihood, which is convex in 1 / temperature."""
-        return float((logits * (_sigmoid(inverse * logits) - correct)).sum())
-
-    low, high = INVERSE_RANGE
-    for _ in range(60):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return 1 / low
+def features(evidence: np.ndarray) -> np.ndarray:
+    """Convert (n, evidence) Evidence to (n, FEATURES) features."""
+    tags, before, after, of_type, tokens = evidence.T
+    chances = (tags * of_type, of_type, before, after)
+    return np.stack([*map(logit, chances), np.log(tokens)], axis=1)
 
 
 def calibration_error(confidences: np.ndarray, correct: np.ndarray) -> float:
@@ -96,10 +93,12 @@ def calibration_error(confidences: np.ndarray, correct: np.ndarray) -> float:
     return float(np.abs(gaps).sum() / len(confidences))
 
 
-def _logit(p: np.ndarray, epsilon: float) -> np.ndarray:
+def logit(p: np.ndarray) -> np.ndarray:
+    """Return log(p / (1 - p)), which is finite also at 0 and 1."""
     p = np.asarray(p, dtype=np.float64)
-    return np.log(np.maximum(p, epsilon)) - np.log(np.maximum(1 - p, epsilon))
+    return np.log(np.maximum(p, EPSILON)) - np.log(np.maximum(1 - p, EPSILON))
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-x))."""
     return 0.5 * (1 + np.tanh(0.5 * x))

@@ -27,10 +27,11 @@ from ..model.shim import MSLMShim
 from ..pieces.collate import batch_by_padded_size, pad_ids
 from ..pieces.windows import WindowSettings
 from ..pieces.wordpieces import Wordpieces
-from ..types import BIO, Entity, O, Pieces, Prediction, Window, no_ints
-from .calibration import rescale
+from ..types import BIO, Entity, Evidence, I, O, Pieces, Prediction, Window, no_ints
+from .calibration import Calibrate, uncalibrated
 from .decoding import bio_spans, columns_with_mentions, decode_bio, last_surely_outside
 
+TYPE = Evidence._fields.index("type")
 # The maximum number of pieces whose vectors are kept at a time.
 GROUP_PIECES = 16_384
 # Larger batches do not fit into the caches of a CPU: 4,096 pieces take 25 % more time per piece.
@@ -75,7 +76,7 @@ class Found(NamedTuple):
     prediction: Prediction  # of the document
     ranges: np.ndarray  # (mentions, 2) tokens
     columns: np.ndarray  # (mentions,) the column of each
-    confidences: np.ndarray  # (mentions,) the products of their tag probabilities
+    evidence: np.ndarray  # (mentions, evidence) their Evidence
 
 
 def predict_entities(
@@ -84,7 +85,7 @@ def predict_entities(
     documents: Sequence[Pieces],
     batch_pieces: int,
     transitions: np.ndarray,
-    temperature: float,
+    calibrate: Calibrate = uncalibrated,
 ) -> list[Prediction]:
     """Find the entities of each document.
 
@@ -94,7 +95,7 @@ def predict_entities(
         documents: The documents as wordpieces.
         batch_pieces: The maximum number of padded pieces that go through the encoder at once.
         transitions: (columns, 3, 3) Transition scores.
-        temperature: The temperature of the confidences.
+        calibrate: Converts the evidence of mentions to confidences.
 
     Returns:
         One prediction for each document, in order. Its entities are in the order of the text. In a
@@ -115,7 +116,7 @@ def predict_entities(
                 _read(network, shim.wordpieces, documents, group, batch_pieces, left),
                 predictions,
                 transitions,
-                temperature,
+                calibrate,
             )
     return predictions
 
@@ -224,7 +225,7 @@ def _find_entities(
     reads: list[Read],
     predictions: list[Prediction],
     transitions: np.ndarray,
-    temperature: float,
+    calibrate: Calibrate,
 ) -> Read | None:
     """Decode the parts of a group, classify mentions, and add the entities to `predictions`.
 
@@ -248,65 +249,78 @@ def _find_entities(
         # A network without types cannot label mentions, so it predicts none.
         if not network.types:
             continue
-        spans, columns, confidences = _find_spans(bio, transitions)
+        spans, columns, evidence = _find_spans(bio, transitions)
         # Tokens without pieces are skipped, so a mention can continue across a line break.
         ranges = np.stack([tokens[spans[:, 0]], tokens[spans[:, 1] - 1] + 1], axis=1)
-        found.append(Found(prediction, ranges, columns, confidences))
+        found.append(Found(prediction, ranges, columns, evidence))
         if not network.typed:
             places = (pieces.starts[ranges] - read.start).tolist()
             vectors += [read.vectors[start:end] for start, end in places]
     if found and not network.typed:
         found = _with_types(found, *_classify(network, vectors))
-    for prediction, ranges, types, confidences in found:
-        values = rescale(confidences, temperature)
+    for prediction, ranges, types, evidence in found:
+        confidences = calibrate(evidence, types).tolist()
         prediction.entities += [
-            Entity(start, end, type_, value)
-            for (start, end), type_, value in zip(
-                ranges.tolist(), types.tolist(), values.tolist(), strict=True
+            Entity(start, end, type_, value, Evidence(*row))
+            for (start, end), type_, value, row in zip(
+                ranges.tolist(), types.tolist(), confidences, evidence.tolist(), strict=True
             )
         ]
     return left
 
 
-def _with_types(found: list[Found], types: np.ndarray, confidences: np.ndarray) -> list[Found]:
-    """Replace the columns by classified types, and multiply the confidences by theirs."""
+def _with_types(found: list[Found], types: np.ndarray, probabilities: np.ndarray) -> list[Found]:
+    """Replace the columns by classified types, and add the probabilities of these."""
     ends = np.cumsum([len(part.ranges) for part in found])[:-1]
-    return [
-        part._replace(columns=own, confidences=part.confidences * values)
-        for part, own, values in zip(
-            found, np.split(types, ends), np.split(confidences, ends), strict=True
-        )
-    ]
+    typed = []
+    for part, own, values in zip(
+        found, np.split(types, ends), np.split(probabilities, ends), strict=True
+    ):
+        part.evidence[:, TYPE] = values
+        typed.append(part._replace(columns=own))
+    return typed
 
 
 def _find_spans(
     bio: np.ndarray, transitions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (spans, 2) ranges in the order of the text, their columns and their confidences."""
+    """Return (spans, 2) ranges in the order of the text, (spans,) their columns and (spans,
+    evidence) their Evidence, in which the probability of the type is 1."""
     if bio.shape[1] == 1:
-        spans, confidences = _spans_of_column(bio[:, 0], transitions[0])
-        return spans, np.zeros(len(spans), dtype=np.int64), confidences
+        spans, evidence = _spans_of_column(bio[:, 0], transitions[0])
+        return spans, np.zeros(len(spans), dtype=np.int64), evidence
     columns = columns_with_mentions(bio, transitions) if len(bio) else []
     if not columns:
-        return no_ints(0, 2), no_ints(), np.zeros(0)
+        return no_ints(0, 2), no_ints(), np.zeros((0, len(Evidence._fields)))
     found = [_spans_of_column(bio[:, column], transitions[column]) for column in columns]
-    spans, confidences = (np.concatenate(values) for values in zip(*found, strict=True))
+    spans, evidence = (np.concatenate(values) for values in zip(*found, strict=True))
     of = np.repeat(columns, [len(own) for own, _ in found])
     order = np.lexsort((of, spans[:, 1], spans[:, 0]))
-    return spans[order], of[order], confidences[order]
+    return spans[order], of[order], evidence[order]
 
 
 def _spans_of_column(
     probabilities: np.ndarray, transitions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (spans, 2) ranges and (spans,) the products of the probabilities of their tags."""
+    """Return (spans, 2) ranges and (spans, evidence) their Evidence, with 1 for the type."""
     if not len(probabilities):
-        return no_ints(0, 2), np.zeros(0)
+        return no_ints(0, 2), np.zeros((0, len(Evidence._fields)))
     tags = decode_bio(probabilities, transitions)
     spans = bio_spans(tags)
-    logs = np.log(np.maximum(probabilities[np.arange(len(tags)), tags], 1e-30), dtype=np.float64)
+    starts, ends = spans.T
+    of_tags = probabilities[np.arange(len(tags)), tags].astype(np.float64)
+    logs = np.log(np.maximum(of_tags, 1e-30))
     sums = np.concatenate([[0.0], np.cumsum(np.where(tags == O, 0.0, logs))])
-    return spans, np.exp(sums[spans[:, 1]] - sums[spans[:, 0]])
+    outside = np.where(tags == O, of_tags, 1.0)
+    goes_on = np.append(probabilities[:, I], 0.0)
+    columns: dict[str, np.ndarray] = {
+        "tags": np.exp(sums[ends] - sums[starts]),
+        "before": np.append(outside, 1.0)[starts - 1],  # of the first token: the 1 at the end
+        "after": 1 - goes_on[ends],
+        "type": np.ones(len(spans)),
+        "tokens": ends - starts,
+    }
+    return spans, np.stack([columns[name] for name in Evidence._fields], axis=1)
 
 
 def _classify(network: MSLMNetwork, spans: list[torch.Tensor]) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ class MaskSpecificWeights:
 
     ELM never weighs less than BLM. With the paper's threshold of 0.5 and temperature of 1, the
     weights (BLM / ELM) are between 0.5 / 0.5 and 0.27 / 0.73. If there are more ELM than BLM pieces
-    they are 0.5 / 0.5, which makes no distinction.
+    they are 0.5 / 0.5, which makes no distinction; v2 keeps one.
 
     Args:
         threshold: The upper bound of w_BLM and the lower bound of w_ELM in eq. 3.
@@ -52,8 +52,44 @@ class MaskSpecificWeights:
             return MaskWeights(0.5, 0.5)
         blm = min(self.threshold, 1 - n_blm / total)
         elm = max(self.threshold, 1 - n_elm / total)
-        share = 1 / (1 + math.exp((blm - elm) / self.temperature))
-        return MaskWeights(blm=1 - share, elm=share)
+        return _softmax(blm, elm, self.temperature)
+
+
+class MaskSpecificWeightsV2:
+    """`spacy_mslm.MaskSpecificWeights.v2`: ELM weighs more than BLM at any density of mentions.
+
+    Eqs. 2 and 5 are those of v1. Eq. 3 has a margin: w_BLM = min(0.5 - margin, w_BLM) and w_ELM =
+    max(0.5 + margin, w_ELM). In a corpus with as many ELM pieces as BLM pieces or more, the
+    difference is 2 * margin instead of 0. With the defaults, the weights (BLM / ELM) are between
+    0.31 / 0.69 in such a corpus and 0.02 / 0.98 if hardly any term is masked.
+
+    Args:
+        margin: How far w_BLM is below 0.5 and w_ELM above it, at least.
+        temperature: The temperature of the softmax. A lower one makes the weights more different.
+    """
+
+    def __init__(self, margin: float = 0.1, temperature: float = 0.25) -> None:
+        if temperature <= 0:
+            raise ValueError(Errors.M004.format(name="temperature", value=temperature))
+        if not 0.0 < margin <= 0.5:
+            raise ValueError(
+                f"margin is {margin}, but must be greater than 0 and at most 0.5. For the paper's "
+                "weights, which have no margin, use spacy_mslm.MaskSpecificWeights.v1."
+            )
+        self.margin = margin
+        self.temperature = temperature
+
+    def __call__(self, n_blm: int, n_elm: int) -> MaskWeights:
+        share = n_elm / (n_blm + n_elm) if n_blm + n_elm else 0.5
+        blm = min(0.5 - self.margin, share)
+        elm = max(0.5 + self.margin, 1 - share)
+        return _softmax(blm, elm, self.temperature)
+
+
+def _softmax(blm: float, elm: float, temperature: float) -> MaskWeights:
+    """Return the softmax over the pair (eq. 5)."""
+    share = 1 / (1 + math.exp((blm - elm) / temperature))
+    return MaskWeights(blm=1 - share, elm=share)
 
 
 class UniformWeights:
@@ -66,9 +102,8 @@ class UniformWeights:
 class FixedWeights:
     """`spacy_mslm.FixedWeights.v1`: uses the given weights, without normalization.
 
-    Use it if the counts of a corpus do not say how much a term should weigh: on a corpus with many
-    mentions, eqs. 2-5 give both kinds the same weight, and a fixed pair such as blm = 0.3 and elm =
-    0.7 keeps the distinction. It can also repeat a run with the weights that another run logged.
+    Use it if the counts of a corpus do not say how much a term should weigh, or to repeat a run
+    with the weights that another run logged.
 
     Args:
         blm: The weight of a masked piece outside a mention.

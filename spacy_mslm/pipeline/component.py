@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,10 @@ from thinc.api import Optimizer, set_dropout_rate
 
 from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, typed_tags
 from ..errors import listing
+from ..inference.calibration import Calibration, from_temperature, uncalibrated
 from ..inference.decoding import count_transitions, transition_scores
 from ..inference.predict import predict_entities
+from ..inference.threshold import Threshold, apply_threshold, thresholds
 from ..masking.strategies import JointMasking, Masking, NoMasking
 from ..masking.views import View, gold_row, maskable, view_rows
 from ..masking.weights import MaskWeighting, MaskWeights
@@ -76,6 +79,7 @@ class MSLM(TrainablePipe):
         transition_weight: float = 0.5,
         batch_pieces: int = 4096,
         max_unaligned: float = 0.05,
+        threshold: Threshold = 0.0,
         score_perplexity: bool = True,
         score_masked: bool = False,
         seed: int = 0,
@@ -116,12 +120,15 @@ class MSLM(TrainablePipe):
         self.score_masked = score_masked
         self.seed = seed
         self.scorer = scorer
-        # Results of training, which are saved with the pipe. Settings come from the config.
+        self._threshold_in_config = threshold
+        # Results of training, which are saved with the pipe. Settings come from the config. The
+        # threshold is here, too, because `spacy find-threshold` sets it here.
         self.cfg: dict[str, Any] = {
             "labels": [],
             "mask_weights": None,
             "transitions": None,
-            "temperature": 1.0,
+            "calibration": None,
+            "threshold": threshold,
             "step": 0,
         }
         self._updates = 0  # since the last step of the optimizer
@@ -186,15 +193,35 @@ class MSLM(TrainablePipe):
         return self.predict_pieces(self.shim.wordpieces(list(docs)))
 
     def predict_pieces(self, documents: list[Pieces]) -> list[Prediction]:
-        """Predict documents that are already split into wordpieces."""
-        return predict_entities(
+        """Predict documents that are already split into wordpieces.
+
+        Entities below the threshold are left out.
+        """
+        least = thresholds(self.cfg["threshold"], self.labels)
+        predictions = predict_entities(
             self.shim,
             self.windows,
             documents,
             self.batch_pieces,
             self._transitions(),
-            self.cfg["temperature"],
+            self._calibration.of(self.labels) if self._calibration else uncalibrated,
         )
+        apply_threshold(predictions, least)
+        return predictions
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        stored = self.cfg["calibration"]
+        return Calibration(**stored) if stored else None
+
+    @contextmanager
+    def without_threshold(self) -> Iterator[None]:
+        """Let the pipe predict all entities, whatever its threshold."""
+        threshold, self.cfg["threshold"] = self.cfg["threshold"], 0.0
+        try:
+            yield
+        finally:
+            self.cfg["threshold"] = threshold
 
     def _transitions(self) -> np.ndarray:
         """Return (columns, 3, 3) transition scores: one column, or one for each type."""
@@ -215,6 +242,7 @@ class MSLM(TrainablePipe):
             docs: The documents.
             predictions: The prediction for each document.
         """
+        calibrated = self.cfg["calibration"] is not None
         for doc, prediction in zip(docs, predictions, strict=True):
             entities = prediction.entities
             if self.spans_key is None:
@@ -225,9 +253,11 @@ class MSLM(TrainablePipe):
                 if self.typed:
                     entities = drop_overlapping(sorted(entities, key=most_confident_first))
             spans = []
-            for start, end, type_, probability in entities:
+            for start, end, type_, probability, evidence in entities:
                 span = Span(doc, start, end, label=self.labels[type_])
                 span._.confidence = probability
+                if calibrated:
+                    span._.raw_confidence = evidence.tags * evidence.type
                 spans.append(span)
             if self.spans_key is None:
                 doc.set_ents([*doc.ents, *spans], default="outside")
@@ -332,8 +362,9 @@ class MSLM(TrainablePipe):
             encoder: The checkpoint, or None for the one in the settings of the model.
         """
         self.cfg.update(
-            labels=list(labels), mask_weights=None, transitions=None, temperature=1.0, step=0
+            labels=list(labels), mask_weights=None, transitions=None, calibration=None, step=0
         )
+        thresholds(self.cfg["threshold"], self.labels)  # an error before training, not after it
         self._updates = 0
         self._log_unaligned = UnalignedLog()
         for label in self.labels:
@@ -540,7 +571,8 @@ class MSLM(TrainablePipe):
         files = {}
         if "cfg" not in exclude:
             # srsly rounds floats, but the mask weights must be exact.
-            files["cfg"] = json.dumps(self.cfg, indent=2).encode("utf8")
+            stored = {**self.cfg, "threshold_in_config": self._threshold_in_config}
+            files["cfg"] = json.dumps(stored, indent=2).encode("utf8")
         if "model" not in exclude and self.shim.is_loaded:
             files.update(self.shim.to_files())
         return files
@@ -555,12 +587,23 @@ class MSLM(TrainablePipe):
         if built is not None:
             self.shim.set(*built)
         if "cfg" in files and "cfg" not in exclude:
-            self.cfg.update(json.loads(bytes(files["cfg"])))
+            self.cfg.update(self._loaded_cfg(json.loads(bytes(files["cfg"]))))
             for label in self.labels:
                 self.vocab.strings.add(label)
             self.model.set_dim("nO", len(self.labels), force=True)
         self._updates = 0
         return self
+
+    def _loaded_cfg(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """Return the `cfg` of a file, which may be that of an earlier version."""
+        if "temperature" in stored:
+            calibration = from_temperature(stored.pop("temperature"))
+            stored["calibration"] = calibration.to_dict() if calibration else None
+        # If the config has another threshold than when the file was written, it was changed later:
+        # by `spacy.load(..., config=...)`, or in the file of the config.
+        if stored.pop("threshold_in_config", None) != self._threshold_in_config:
+            stored.pop("threshold", None)
+        return stored
 
 
 def _dot(weights: Terms, terms: Terms) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 from spacy.language import Language
 from thinc.api import Config
 
+from ..inference.threshold import Threshold
 from ..masking.strategies import Masking
 from ..masking.views import View
 from ..masking.weights import MaskWeighting
@@ -24,6 +25,7 @@ token_probabilities = false
 transition_weight = 0.5
 batch_pieces = 4096
 max_unaligned = 0.05
+threshold = 0.0
 score_perplexity = true
 score_masked = false
 seed = 0
@@ -45,8 +47,8 @@ elm_rate = 0.5
 blm_rate = 0.15
 
 [mslm.mask_weights]
-@misc = "spacy_mslm.MaskSpecificWeights.v1"
-threshold = 0.5
+@misc = "spacy_mslm.MaskSpecificWeights.v2"
+margin = 0.1
 temperature = 0.25
 
 [mslm.loss_weights]
@@ -90,6 +92,7 @@ def make_mslm(
     transition_weight: float,
     batch_pieces: int,
     max_unaligned: float,
+    threshold: Threshold,
     score_perplexity: bool,
     score_masked: bool,
     seed: int,
@@ -115,6 +118,8 @@ def make_mslm(
             the only rule is that I cannot follow O.
         batch_pieces: The maximum number of padded wordpieces that go through the encoder at once.
         max_unaligned: The maximum share of gold mentions that do not fit the tokens.
+        threshold: Leave out entities with a lower confidence: a number, or a number for each
+            entity type. On a loaded pipe it is `pipe.cfg["threshold"]`.
         score_perplexity: Also measure the perplexity of the masked-LM head in scoring, which takes
             another pass over the text.
         score_masked: Also score with the protocol of the paper's authors, in which gold mentions
@@ -144,6 +149,7 @@ def make_mslm(
         transition_weight=transition_weight,
         batch_pieces=batch_pieces,
         max_unaligned=max_unaligned,
+        threshold=threshold,
         score_perplexity=score_perplexity,
         score_masked=score_masked,
         seed=seed,

@@ -6,9 +6,8 @@ whole set. This is micro recall, which false positives do not lower: read it wit
 """
 
 import logging
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +20,10 @@ from spacy.vocab import Vocab
 
 from ..corpus.gold import gold_spans
 from ..corpus.readers import read_gold, select
-from ..inference.calibration import calibration_error, unscale
+from ..inference.calibration import calibration_error
 from ..text.sentences import sentence_starts
 from ..types import Mention
-from ..util.extensions import annotated_labels, confidence_of
+from ..util.extensions import annotated_labels, confidence_of, raw_confidence_of
 
 logger = logging.getLogger("spacy_mslm")
 
@@ -36,7 +35,7 @@ class Judged(NamedTuple):
         gold: The gold mentions.
         predicted: The predicted mentions that can be judged. This leaves out those on unannotated
             tokens and those that do not align with the reference.
-        confidences: The confidence of each of these, or NaN if it has none.
+        spans: The predicted span of each of these.
         labels: The labels of all predicted mentions.
         reference: The gold document.
         not_annotated: The number of predicted mentions that were left out because the gold document
@@ -45,7 +44,7 @@ class Judged(NamedTuple):
 
     gold: set[Mention]
     predicted: list[Mention]
-    confidences: list[float]
+    spans: list[Span]
     labels: set[str]
     reference: Doc
     not_annotated: int = 0
@@ -80,7 +79,7 @@ def make_entity_scorer(
     - `mslm_confidence`: mean confidence over gold mentions: the confidence of the exact match, or 0
       if there is none.
     - `mslm_ece`: expected calibration error of the confidences of predicted mentions.
-    - `mslm_ece_uncalibrated`: the same error without the temperature of the pipe.
+    - `mslm_ece_uncalibrated`: the same error before calibration.
     - `mslm_counts`: the number of gold and predicted mentions, of exact and boundary matches, of
       gold mentions behind each EM, of documents, of documents that were skipped because the
       reference has no annotation, and of predictions that were left out because the document does
@@ -113,15 +112,12 @@ class EntityScorer:
         self.spans_key = spans_key
         self.sample = (train, limit, seed)
 
-    def __call__(
-        self, examples: Iterable[Example], /, *, temperature: float = 1.0, **cfg: Any
-    ) -> dict[str, Any]:
+    def __call__(self, examples: Iterable[Example], /, **cfg: Any) -> dict[str, Any]:
         """Score examples. See `make_entity_scorer` for the scores.
 
         Args:
             examples: The examples.
-            temperature: The temperature of the confidences (in the `cfg` of the pipe).
-            **cfg: Other settings of the pipe, which are ignored.
+            **cfg: The `cfg` of the pipe, which is ignored.
         """
         docs = 0
         judged = []
@@ -148,7 +144,7 @@ class EntityScorer:
             **_soft_scores(judged, exact),
             "mslm_type_acc": exact.tp / located if located else None,
             **{f"mslm_em_{name}": _share(hits) for name, hits in groups.items()},
-            **_confidence_scores(judged, temperature),
+            **_confidence_scores(judged),
             "mslm_counts": {
                 "gold": exact.tp + exact.fn,
                 "predicted": exact.tp + exact.fp,
@@ -224,18 +220,18 @@ def _judge_ents(example: Example) -> Judged | None:
     if not gold_doc.has_annotation("ENT_IOB"):
         return None
     x2y = example.alignment.x2y
-    predicted, confidences = [], []
+    predicted, spans = [], []
     for ent in predicted_doc.ents:
         tokens = x2y[ent.start : ent.end]
         if len(tokens):
             start, end = int(tokens[0]), int(tokens[-1]) + 1
             if all(token.ent_iob for token in gold_doc[start:end]):
                 predicted.append(Mention(start, end, ent.label_))
-                confidences.append(_confidence(ent))
+                spans.append(ent)
     return Judged(
         {_mention(ent) for ent in gold_doc.ents},
         predicted,
-        confidences,
+        spans,
         {ent.label_ for ent in predicted_doc.ents},
         gold_doc,
     )
@@ -251,10 +247,10 @@ def _judge_spans(example: Example, key: str) -> Judged | None:
     if key not in gold_doc.spans:
         return None
     spans = list(predicted_doc.spans.get(key, []))
-    found: dict[Mention, float] = {}
+    found: dict[Mention, Span] = {}
     for span in spans:
         for aligned in example.get_aligned_spans_x2y([span], allow_overlap=True):
-            found[_mention(aligned)] = _confidence(span)
+            found[_mention(aligned)] = span
     return Judged(
         {_mention(span) for span in gold_doc.spans[key]},
         list(found),
@@ -266,11 +262,6 @@ def _judge_spans(example: Example, key: str) -> Judged | None:
 
 def _mention(span: Span) -> Mention:
     return Mention(span.start, span.end, span.label_)
-
-
-def _confidence(span: Span) -> float:
-    value = confidence_of(span)
-    return float("nan") if value is None else float(value)
 
 
 def _key(doc: Doc, start: int, end: int) -> str:
@@ -383,30 +374,41 @@ def _by_length(judged: Sequence[Judged]) -> dict[str, list[bool]]:
 # ---- confidences ----
 
 
-def confidences(judged: Iterable[Judged]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the confidences of predicted mentions, and whether each is correct.
+def judged_spans(judged: Iterable[Judged]) -> Iterator[tuple[Span, bool]]:
+    """Yield each predicted span that can be judged, and whether it is correct.
 
     A gold mention matches once, as in the counts: if tokens differ, two predictions may align with
     it.
 
     Args:
         judged: The mentions of each document.
+    """
+    for mentions in judged:
+        missed = set(mentions.gold)
+        for mention, span in zip(mentions.predicted, mentions.spans, strict=True):
+            yield span, mention in missed
+            missed.discard(mention)
+
+
+def confidences(
+    judged: Iterable[Judged], get: Callable[[Span], float | None] = confidence_of
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the confidences of predicted mentions, and whether each is correct.
+
+    Args:
+        judged: The mentions of each document.
+        get: Returns the confidence of a span.
 
     Returns:
         (n,) the confidences of those mentions that have one, and (n,) whether each is correct.
     """
-    values, correct = [], []
-    for mentions in judged:
-        missed = set(mentions.gold)
-        for mention, confidence in zip(mentions.predicted, mentions.confidences, strict=True):
-            if not math.isnan(confidence):
-                values.append(confidence)
-                correct.append(mention in missed)
-            missed.discard(mention)
+    found = [(get(span), correct) for span, correct in judged_spans(judged)]
+    pairs = [(value, correct) for value, correct in found if value is not None]
+    values, correct = zip(*pairs, strict=True) if pairs else ((), ())
     return np.array(values, dtype=np.float64), np.array(correct, dtype=bool)
 
 
-def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str, float | None]:
+def _confidence_scores(judged: Sequence[Judged]) -> dict[str, float | None]:
     values, correct = confidences(judged)
     gold = sum(len(mentions.gold) for mentions in judged)
     scores: dict[str, float | None] = dict.fromkeys(
@@ -417,7 +419,8 @@ def _confidence_scores(judged: Sequence[Judged], temperature: float) -> dict[str
         scores["mslm_confidence"] = float(values[correct].sum() / gold)
     if len(values):
         scores["mslm_ece"] = calibration_error(values, correct)
-        scores["mslm_ece_uncalibrated"] = calibration_error(unscale(values, temperature), correct)
+        raw, _ = confidences(judged, raw_confidence_of)
+        scores["mslm_ece_uncalibrated"] = calibration_error(raw, correct)
     return scores
 
 

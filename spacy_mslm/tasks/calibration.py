@@ -6,25 +6,24 @@ from typing import NamedTuple
 
 from ..corpus.readers import make_corpus
 from ..errors import Errors
-from ..inference.calibration import Calibration
 from ..pipeline.find import find_mslm, run_pipes_before
 from ..pipeline.loading import load_pipeline
-from ..scoring.calibrate import calibrate_pipe
+from ..scoring.calibrate import CalibrationFit, calibrate_pipe
 from ..util.files import HIDDEN
 from ..util.manifest import signed_folder
 
 
 class Calibrated(NamedTuple):
-    """The fitted temperature with its errors, and the folder of the calibrated pipeline."""
+    """The calibration with its errors, and the folder of the calibrated pipeline."""
 
-    fit: Calibration
+    fit: CalibrationFit
     path: Path
 
 
 def calibrate(
     model: str, dev_path: Path, output: Path | None = None, force: bool = False
 ) -> Calibrated:
-    """Fit the temperature of a pipeline's confidences on a development set and save it.
+    """Calibrate the confidences of a pipeline on a development set and save it.
 
     Predicted entities stay the same; `span._.confidence` becomes the probability that a mention is
     right.
@@ -37,7 +36,8 @@ def calibrate(
         force: Replace `output` if it exists.
 
     Raises:
-        ValueError: If the pipeline cannot be saved there, or predicts nothing on the text.
+        ValueError: If the pipeline cannot be saved there, predicts too little on the text, or its
+            confidences would not be better. Nothing is changed.
     """
     path = output or Path(model)
     if output is None and not path.is_dir():

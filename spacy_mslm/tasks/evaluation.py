@@ -1,20 +1,24 @@
 """Evaluate a pipeline on annotated text under a named protocol."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
+
+from spacy.training import Example
 
 from ..corpus.mixed import PartialCorpus
 from ..corpus.readers import make_corpus
 from ..errors import Errors
+from ..inference.threshold import Threshold
 from ..masking.strategies import JointMasking
 from ..pipeline.component import MSLM
 from ..pipeline.find import find_mslm, run_pipes_before
 from ..pipeline.loading import load_pipeline
+from ..scoring.curve import precision_recall
 from ..scoring.masked_protocol import annotate_masked
-from ..scoring.scorer import EntityScorer
-from ..util.files import replace_file
+from ..scoring.scorer import EntityScorer, judge
+from ..util.files import replace_files
 from .choices import Protocol
 
 
@@ -28,8 +32,12 @@ class Evaluation(TypedDict):
     annotates: The types that the data annotates, if they were given.
     train: Path, limit and seed of the training set that tells seen from unseen mentions.
     elm_rate, blm_rate, seed: The masks of the perplexity and of the masked protocol.
-    temperature: The temperature of the confidences.
+    calibrated: Whether the confidences are calibrated.
+    threshold: The threshold of the pipe, which the scores depend on, but not the curve.
     counts: Numbers of mentions. scores: Scores from 0 to 1, and perplexities.
+    curve: Precision, recall and F1 at each threshold of the confidence, at most 200 of them.
+    precision: A precision that is wanted. at_precision: The lowest threshold that reaches it, by
+        type, None if no threshold does. The key of all types together is "".
     """
 
     protocol: str
@@ -42,9 +50,13 @@ class Evaluation(TypedDict):
     elm_rate: float
     blm_rate: float
     seed: int
-    temperature: float
+    calibrated: bool
+    threshold: Threshold
     counts: dict[str, int]
     scores: dict[str, Any]
+    curve: list[dict[str, float]]
+    precision: float
+    at_precision: dict[str, dict[str, float] | None]
 
 
 def evaluate(
@@ -57,7 +69,9 @@ def evaluate(
     blm: float = 0.075,
     seed: int = 0,
     train: Path | None = None,
+    precision: float = 0.9,
     output: Path | None = None,
+    plot: Path | None = None,
 ) -> Evaluation:
     """Score a pipeline on annotated text.
 
@@ -73,19 +87,23 @@ def evaluate(
         seed: Seed of the masks.
         train: The training set whose mentions count as seen; by default that of the pipeline's
             config.
+        precision: Find the lowest threshold with this precision, over all types and for each.
         output: JSON file to write the evaluation to, as `compare` reads it.
+        plot: PNG file to draw the precision/recall curve in.
 
     Returns:
         The scores and what they depend on.
 
     Raises:
         ValueError: If the pipeline has no mslm pipe, or the data has no gold mention.
+        ImportError: If a plot is wanted and the extra `plots` is not installed.
     """
     protocol = Protocol(protocol)
     if output is not None and output.is_dir():
         raise ValueError(
             f"{output} is a folder, but the scores go to a file. Give another --output."
         )
+    draw = None if plot is None else _find_plot(plot)
     nlp = load_pipeline(model)
     name, pipe = find_mslm(nlp, model)
     pipe.scorer = scorer = _make_scorer(pipe, train)
@@ -93,14 +111,19 @@ def evaluate(
     pipe.score_masked = False  # an evaluation has one protocol
     masking = JointMasking(elm, blm)
     corpus = PartialCorpus(data_path, annotates) if annotates else make_corpus(data_path)
-    examples = list(corpus(nlp))
-    texts = (example.predicted for example in examples)
     masked = protocol is Protocol.masked
-    docs = run_pipes_before(nlp, name, texts) if masked else list(nlp.pipe(texts))
-    for example, doc in zip(examples, docs, strict=True):
-        example.predicted = doc
-    if masked:
-        annotate_masked(pipe, examples, masking, seed)
+
+    def predict() -> list[Example]:
+        examples = list(corpus(nlp))
+        texts = (example.predicted for example in examples)
+        docs = run_pipes_before(nlp, name, texts) if masked else list(nlp.pipe(texts))
+        for example, doc in zip(examples, docs, strict=True):
+            example.predicted = doc
+        if masked:
+            annotate_masked(pipe, examples, masking, seed)
+        return examples
+
+    examples = predict()
     scores = pipe.score(examples, masking=masking, seed=seed)
     counts = scores.pop("mslm_counts")
     if not counts["gold"]:
@@ -108,6 +131,15 @@ def evaluate(
             f"{data_path} holds no gold mention, so there is nothing to score. Give text that is "
             "annotated like the pipeline's training data."
         )
+    if pipe.cfg["threshold"]:
+        with pipe.without_threshold():
+            examples = predict()
+    mentions = [judged for example in examples if (judged := judge(example, pipe.spans_key))]
+    curve = precision_recall(mentions)
+    by_type = {label: precision_recall(mentions, label) for label in pipe.labels}
+    at_precision = {
+        label: found.at_precision(precision) for label, found in {"": curve, **by_type}.items()
+    }
     evaluation: Evaluation = {
         "protocol": protocol.value,
         "gold_positions_visible": masked,
@@ -119,14 +151,36 @@ def evaluate(
         "elm_rate": elm,
         "blm_rate": blm,
         "seed": seed,
-        "temperature": pipe.cfg["temperature"],
+        "calibrated": pipe.cfg["calibration"] is not None,
+        "threshold": pipe.cfg["threshold"],
         "counts": counts,
         "scores": scores,
+        "curve": [point._asdict() for point in curve.thin()],
+        "precision": precision,
+        "at_precision": {k: point and point._asdict() for k, point in at_precision.items()},
     }
+    files = {}
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(output, (json.dumps(evaluation, indent=2) + "\n").encode("utf8"))
+        files[output] = (json.dumps(evaluation, indent=2) + "\n").encode("utf8")
+    if plot is not None and draw is not None:
+        title = f"{evaluation['model']}, {protocol.value} text"
+        files[plot] = draw(title, curve.points, at_precision[""])
+    replace_files(files)
     return evaluation
+
+
+def _find_plot(path: Path) -> Callable[..., bytes]:
+    """Return the function that draws the curve, or raise an error before the evaluation."""
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"The plot {path} must be a .png file. Give another --plot.")
+    try:
+        from .curve_plot import draw_curve
+    except ImportError as err:
+        raise ImportError(
+            f"A plot requires matplotlib ({err}). Install it with 'pip install "
+            '"spacy-mslm[plots]"\'.'
+        ) from None
+    return draw_curve
 
 
 def _make_scorer(pipe: MSLM, train: Path | None) -> EntityScorer:

@@ -53,7 +53,7 @@ SEED_OFFSET = 1_000_003
 # in the folder, so that new settings are recorded by default.
 OWN_OF_PIPE = (
     *("factory", "view", "mask_probability", "masking", "mask_weights", "loss_weights", "seed"),
-    *("scorer", "score_perplexity", "score_masked", "token_probabilities"),
+    *("scorer", "score_perplexity", "score_masked", "token_probabilities", "threshold"),
     *("batch_pieces", "max_unaligned"),
 )
 OWN_OF_MODEL = ("@architectures", "mixed_precision", "gradient_checkpointing")

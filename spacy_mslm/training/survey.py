@@ -99,7 +99,8 @@ def weigh_masks(counts: TrainingSetCounts, weighting: MaskWeighting) -> MaskWeig
         if weights.elm == weights.blm and n_blm and n_elm:
             logger.warning(
                 f"The mask-specific weights are equal ({n_elm} ELM and {n_blm} BLM pieces are "
-                "masked), so domain terms have the same weight as other words. Lower the ELM rate, "
-                "raise the BLM rate, or set mask_weights.threshold and temperature."
+                "masked), so domain terms have the same weight as other words. Use "
+                "spacy_mslm.MaskSpecificWeights.v2, in which terms weigh more at any density of "
+                "mentions, or lower the ELM rate."
             )
     return weights

@@ -1,26 +1,64 @@
 """Extension attributes of documents and spans.
 
-The pipe sets `span._.confidence` and `doc._.bio_probabilities`. Corpora set
-`doc._.annotated_labels`: the entity types that are annotated in a gold document, or None if all
-are. A token outside the mentions of a gold document is known to be outside only for these types.
+The pipe sets confidences. `span._.confidence` is the probability that a mention is right, `span._.raw_confidence` the same
+before calibration. Both belong to the offsets of a span and to its label: an entity with another
+label has none. They are in `doc.user_data`, as those of spaCy, so they are kept by `Doc.copy`, by
+`Span.as_doc(copy_user_data=True)` and by a `DocBin` with `store_user_data`.
+
+The pipe also sets `doc._.bio_probabilities`. Corpora set `doc._.annotated_labels`: the entity types
+that are annotated in a gold document, or None if all are. A token outside the mentions of a gold
+document is known to be outside only for these types.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from spacy.tokens import Doc, Span
 
-for _owner, _name in (
-    (Span, "confidence"),
-    (Doc, "bio_probabilities"),
-    (Doc, "annotated_labels"),
-):
-    if not _owner.has_extension(_name):
-        _owner.set_extension(_name, default=None)
+
+def _data(span: Span) -> dict[Any, Any]:
+    return span.doc.user_data  # whose keys are not only strings, as spaCy's types say
+
+
+def _getter(name: str) -> Callable[[Span], float | None]:
+    def get(span: Span) -> float | None:
+        values = _data(span).get(("._.", name, span.start_char, span.end_char))
+        # Files of earlier versions have a number, without the label.
+        return values.get(span.label_) if isinstance(values, dict) else values
+
+    return get
+
+
+def _setter(name: str) -> Callable[[Span, float | dict[str, float] | None], None]:
+    def set_(span: Span, value: float | dict[str, float] | None) -> None:
+        key = ("._.", name, span.start_char, span.end_char)
+        if isinstance(value, dict):  # from Doc.from_json, which knows no labels
+            _data(span)[key] = value
+            return
+        known = _data(span).get(key)
+        others = known if isinstance(known, dict) else {}
+        _data(span)[key] = {**others, span.label_: value}
+
+    return set_
+
+
+for _name in ("confidence", "raw_confidence"):
+    if not Span.has_extension(_name):
+        Span.set_extension(_name, getter=_getter(_name), setter=_setter(_name))
+for _name in ("bio_probabilities", "annotated_labels"):
+    if not Doc.has_extension(_name):
+        Doc.set_extension(_name, default=None)
 
 
 def confidence_of(span: Span) -> float | None:
     """Return the probability that a predicted mention is correct, None if it has no confidence."""
     return span._.confidence
+
+
+def raw_confidence_of(span: Span) -> float | None:
+    """Return the same probability before calibration."""
+    raw = span._.raw_confidence
+    return confidence_of(span) if raw is None else raw
 
 
 def annotated_labels(doc: Doc) -> frozenset[str] | None:

@@ -1,4 +1,4 @@
-"""Temperature scaling of confidences, and the error that is left."""
+"""Calibration of confidences: the map, its error, and the fit to which mentions are correct."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_mslm.inference.calibration import (
+    FEATURES,
+    Calibration,
     calibration_error,
-    fit_calibration,
-    fit_temperature,
-    rescale,
-    unscale,
+    features,
+    from_temperature,
+    logit,
+    sigmoid,
+    uncalibrated,
 )
+from spacy_mslm.scoring.calibrate import Observed, fit_calibration
+from spacy_mslm.scoring.logistic import fit_logistic
+from spacy_mslm.types import Evidence
+
+LABELS = ("A", "B")
+
+
+def evidence(*rows: Evidence) -> np.ndarray:
+    return np.array(rows, dtype=np.float64)
 
 
 def test_calibration_error_by_hand():
@@ -23,41 +35,141 @@ def test_calibration_error_by_hand():
     assert calibration_error(np.array([0.0, 1.0]), np.array([False, True])) == 0
 
 
-def test_rescale_by_hand():
+def test_the_map_by_hand():
+    # The logits of tags * type = 0.9, type, before and after are log 9, log 24, log 3 and 0.
+    given_ = evidence(Evidence(tags=0.9375, before=0.75, after=0.5, type=0.96, tokens=2))
+    assert uncalibrated(given_, np.array([0])).tolist() == pytest.approx([0.9])
+    expected = [np.log(9), np.log(24), np.log(3), 0.0, np.log(2)]
+    assert features(given_)[0].tolist() == pytest.approx(expected)
+    weights = {"confidence": 0.5, "before": 1.0, "tokens": 1.0}
+    calibration = Calibration(weights, offset=-np.log(2), types={"B": -np.log(9)})
+    # log 3 + log 3 + log 2 - log 2 = log 9, for B log 1
+    values = calibration.of(LABELS)(np.repeat(given_, 2, axis=0), np.array([0, 1]))
+    assert values.tolist() == pytest.approx([0.9, 0.5])
+
+
+def test_a_temperature_of_an_earlier_version_by_hand():
     # logit(0.9) = log 9; at temperature 2: sigmoid(log 3) = 3/4
-    assert rescale(np.array([0.9]), 2.0).tolist() == pytest.approx([0.75])
-    assert rescale(np.array([0.5, 0.1]), 0.5).tolist() == pytest.approx([0.5, 1 / 82])
+    calibration = from_temperature(2.0)
+    row = evidence(Evidence(tags=0.9, before=0.1, after=0.2, type=1.0, tokens=3))
+    assert calibration.of(LABELS)(row, np.array([1])).tolist() == pytest.approx([0.75])
+    assert from_temperature(1.0) is None
 
 
-@given(st.lists(st.floats(0, 1), min_size=1), st.floats(0.5, 20))
-def test_rescaling_keeps_the_order_and_can_be_undone(values, temperature):
-    values = np.array(sorted(values))
-    scaled = rescale(values, temperature)
-    assert (np.diff(scaled) >= 0).all() and (scaled >= 0).all() and (scaled <= 1).all()
-    np.testing.assert_allclose(unscale(scaled, temperature), values, atol=2e-7)
+chance = st.floats(0, 1)
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.0, 3.0])
-def test_the_temperature_that_made_the_data_is_found(temperature):
-    rng = np.random.default_rng(0)
-    true = rng.random(200_000)
-    correct = rng.random(len(true)) < true
-    stated = unscale(true, temperature)  # surer than it is, for temperatures above 1
-    fit = fit_calibration(stated, correct)
-    assert fit.temperature == pytest.approx(temperature, rel=0.02)
-    assert fit.error_after < 0.005
-    if temperature != 1:
-        assert fit.error_before > 10 * fit.error_after
+@given(
+    st.tuples(*[chance] * 4),
+    st.tuples(*[chance] * 4),
+    st.lists(st.floats(0, 3), min_size=4, max_size=4),
+    st.integers(1, 20),
+)
+def test_more_evidence_never_lowers_a_confidence(one, other, weights, tokens):
+    low = Evidence(*np.minimum(one, other), tokens)
+    high = Evidence(*np.maximum(one, other), tokens)
+    calibration = Calibration(dict(zip(FEATURES, weights, strict=False)))
+    values = calibration.of(LABELS)(evidence(low, high), np.array([0, 0]))
+    assert 0 <= values[0] <= values[1] <= 1
 
 
-def test_extremes_have_a_finite_temperature():
-    ones = np.ones(10)
+def test_weights_of_a_later_version_are_an_error():
+    with pytest.raises(ValueError, match=r"unknown weights: \['moon'\]. It was made by a later"):
+        Calibration({"confidence": 1.0, "moon": 2.0})
+
+
+# ---- the fit ----
+
+
+def test_logistic_by_hand():
+    """Three of four are right: without a pull, the offset is log 3. A bound of 2 holds it there."""
+    x, y = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
+    weak, zero = np.array([1e-9]), np.zeros(1)
+    assert fit_logistic(x, y, zero, weak, zero - np.inf).tolist() == pytest.approx([np.log(3)])
+    assert fit_logistic(x, y, zero, weak, zero + 2).tolist() == [2.0]
+    strong = fit_logistic(x, y, zero + 5, np.array([1e9]), zero)
+    assert strong.tolist() == pytest.approx([5.0])
+
+
+@given(st.integers(0, 1000))
+def test_no_other_weights_are_better(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(40, 3)) * [1, 10, 0.1]
+    y = (rng.random(40) < sigmoid(x @ [1.0, -0.3, 5.0])).astype(float)
+    prior, strength, lower = np.array([1.0, 0, 0]), np.ones(3), np.array([0.0, 0.0, -np.inf])
+
+    def loss(w):
+        z = x @ w
+        return (np.logaddexp(0, z) - y * z).sum() + ((w - prior) ** 2).sum() / 2
+
+    found = fit_logistic(x, y, prior, strength, lower)
+    assert (found >= lower).all()
+    for _ in range(20):
+        other = np.maximum(found + rng.normal(size=3) * 0.05, lower)
+        assert loss(found) <= loss(other) + 1e-6
+
+
+def made(n: int, seed: int = 0) -> Observed:
+    """Mentions whose types the network is too sure of, most of all those of type B; long ones have
+    too small products. Three mentions are in a document."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(1, 6, n)
+    of_type = rng.beta(6, 1, n)
+    types = rng.integers(0, 2, n)
+    tags = rng.beta(8, 1, n) ** tokens
+    sides = rng.beta(9, 1, (2, n))
+    rows = np.stack([tags, *sides, of_type, tokens], axis=1)
+    logits = 0.3 * logit(tags) + 0.6 * logit(of_type) + np.log(tokens) - 1.5 * types
+    return Observed(np.arange(n) // 3, types, rows, rng.random(n) < sigmoid(logits))
+
+
+def test_mentions_of_different_lengths_and_types_are_calibrated():
+    """What one temperature cannot do: the error of that of best likelihood stays above 5 %."""
+    fit = fit_calibration(made(6000), LABELS)
+    assert fit.mentions == 6000
+    assert fit.error_before > 0.1
+    assert fit.error_out_of_fold < 0.02 and fit.error_fitted < 0.02
+    _, types, rows, correct = made(6000, seed=1)
+    values = fit.calibration.of(LABELS)(rows, types)
+    assert calibration_error(values, correct) < 0.025
+    for label in (0, 1):
+        own = types == label
+        assert abs(values[own].mean() - correct[own].mean()) < 0.02
+    temperatures = np.exp(np.linspace(-2, 4, 60))
+    of_temperature = [sigmoid(logit(uncalibrated(rows, types)) / t) for t in temperatures]
+    assert min(calibration_error(v, correct) for v in of_temperature) > 0.05
+
+
+def test_a_type_with_few_mentions_has_a_small_offset():
+    observed = made(3000)
+    types = np.zeros(3000, dtype=int)
+    types[:2] = 1
+    fit = fit_calibration(observed._replace(types=types), LABELS)
+    assert abs(fit.calibration.types["B"]) < 0.3
+
+
+def test_folds_keep_documents_together():
+    """Every document says the opposite of the others about the same evidence: what was fitted to
+    its own mentions would look perfect."""
+    n = 200
+    rows = np.tile([0.8, 0.9, 0.9, 0.9, 1], (n, 1))
+    correct = np.arange(n) < n // 2
+    documents = (~correct).astype(int)
+    fit = fit_calibration(Observed(documents, np.zeros(n, int), rows, correct), LABELS)
+    assert fit.error_out_of_fold > 0.9 > fit.error_before
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_less_than_two_documents_cannot_be_checked(n):
+    observed = Observed(*(column[:n] for column in made(30)))
+    with pytest.raises(ValueError, match=f"at least two documents, but there are {n} in"):
+        fit_calibration(observed, LABELS)
+
+
+def test_extremes_have_finite_weights():
+    rows = np.ones((10, 5))
     for correct in (np.ones(10, dtype=bool), np.zeros(10, dtype=bool)):
-        temperature = fit_temperature(ones, correct)
-        assert 0.5 <= temperature < 101
-        assert np.isfinite(rescale(ones, temperature)).all()
-
-
-def test_nothing_to_fit_is_one_clear_message():
-    with pytest.raises(ValueError, match="no predicted mention has a confidence"):
-        fit_temperature(np.zeros(0), np.zeros(0, dtype=bool))
+        observed = Observed(np.arange(10), np.zeros(10, int), rows, correct)
+        fit = fit_calibration(observed, LABELS)
+        values = fit.calibration.of(LABELS)(rows, np.zeros(10, int))
+        assert np.isfinite(values).all() and ((values > 0) & (values <= 1)).all()

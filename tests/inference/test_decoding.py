@@ -82,9 +82,20 @@ def test_spans():
 
 def test_confidence_is_the_product_of_tag_probabilities():
     p = np.array([[0.8, 0.1, 0.1], [0.3, 0.5, 0.2], [0.1, 0.1, 0.8]])
-    spans, confidences = _spans_of_column(p, LEGAL)
+    spans, evidence = _spans_of_column(p, LEGAL)
     assert spans.tolist() == [[0, 2]]
-    assert abs(confidences[0] - 0.4) < 1e-6
+    # 0.8 * 0.5; nothing before; I at the token after has 0.1
+    assert evidence[0].tolist() == pytest.approx([0.4, 1.0, 0.9, 1.0, 2.0])
+
+
+def test_evidence_of_the_tokens_around_a_mention():
+    """O, B, B I: before the first mention O has 0.6, before the second there is a mention. I after
+    the first has 0.3, and the second ends the text."""
+    p = np.array([[0.1, 0.3, 0.6], [0.9, 0.05, 0.05], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]])
+    spans, evidence = _spans_of_column(p, LEGAL)
+    assert spans.tolist() == [[1, 2], [2, 4]]
+    assert evidence[0].tolist() == pytest.approx([0.9, 0.6, 0.7, 1.0, 1.0])
+    assert evidence[1].tolist() == pytest.approx([0.48, 1.0, 1.0, 1.0, 2.0])
 
 
 @given(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+import srsly
 import torch
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -19,7 +20,7 @@ from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
-from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.pipeline.saving import add_manifest, safe_save
 from spacy_mslm.scoring.calibrate import calibrate_pipe
 from spacy_mslm.scoring.masked_protocol import annotate_masked, draw_masks, mask_pieces
 from spacy_mslm.scoring.perplexity import document_losses, perplexities, perplexity
@@ -216,7 +217,7 @@ def test_calibration_changes_confidences_only_and_is_saved(trained, tmp_path):
     pipe = mslm(nlp)
     before = [nlp(text).ents for text, _ in TEXTS]
     fit = calibrate_pipe(pipe, make_examples(nlp))
-    assert pipe.cfg["temperature"] == fit.temperature != 1.0
+    assert pipe.cfg["calibration"] == fit.calibration.to_dict()
     assert fit.mentions == sum(len(ents) for ents in before)
     after = [nlp(text).ents for text, _ in TEXTS]
     for old, new in zip(before, after, strict=True):
@@ -224,15 +225,16 @@ def test_calibration_changes_confidences_only_and_is_saved(trained, tmp_path):
             (e.start, e.end, e.label_) for e in new
         ]
         assert [e._.confidence for e in old] != [e._.confidence for e in new] or not old
-    assert calibrate_pipe(pipe, make_examples(nlp)).temperature == fit.temperature
+        assert [e._.confidence for e in old] == [e._.raw_confidence for e in new]
+    assert calibrate_pipe(pipe, make_examples(nlp)) == fit
     ents = _reloaded(nlp, tmp_path)(TEXTS[0][0]).ents
     assert [e._.confidence for e in ents] == [e._.confidence for e in after[0]]
     scores = nlp.evaluate(make_examples(nlp))
-    assert scores["mslm_ece"] == pytest.approx(fit.error_after)
+    assert scores["mslm_ece"] == pytest.approx(fit.error_fitted)
     assert scores["mslm_ece_uncalibrated"] == pytest.approx(fit.error_before, abs=1e-6)
     # A fresh start forgets it.
     nlp.initialize(lambda: make_examples(nlp))
-    assert pipe.cfg["temperature"] == 1.0
+    assert pipe.cfg["calibration"] is None
 
 
 def _reloaded(nlp: Language, path: Path) -> Language:
@@ -240,13 +242,53 @@ def _reloaded(nlp: Language, path: Path) -> Language:
     return spacy.load(path / "model")
 
 
-def test_a_model_of_before_has_temperature_one(trained, tmp_path):
-    trained.to_disk(tmp_path / "model")
+def test_confidences_that_are_right_already_are_left_alone(trained, tmp_path):
+    """A calibrated pipe whose mentions are right at random: nothing that is fitted to some of the
+    documents helps with the others."""
+    nlp = _reloaded(trained, tmp_path)
+    examples = []
+    for i in range(24):
+        text, entities = TEXTS[i % 2]
+        gold = entities if i // 2 % 2 else [(s, e, "Chemical") for s, e, _ in entities]
+        examples.append(Example.from_dict(nlp.make_doc(text), {"entities": gold}))
+    # Half of the mentions are right, whatever their evidence: the error is that of the product.
+    certain = {"confidence": 0.0, "type": 0.0}
+    mslm(nlp).cfg["calibration"] = {"weights": certain, "offset": 0.1, "types": {}}
+    fit = calibrate_pipe(mslm(nlp), examples)
+    assert fit.error_out_of_fold < fit.error_before
+    stored = mslm(nlp).cfg["calibration"]
+    with pytest.raises(ValueError, match=r"does not make confidences better: .* over \d+ mentions"):
+        calibrate_pipe(mslm(nlp), _contradicting(nlp))
+    assert mslm(nlp).cfg["calibration"] == stored
+
+
+def _contradicting(nlp: Language) -> list[Example]:
+    """Two documents, of which one has all mentions right and the other none."""
+    (text, entities), (other, _) = TEXTS[0], TEXTS[1]
+    return [
+        Example.from_dict(nlp.make_doc(text), {"entities": entities}),
+        Example.from_dict(nlp.make_doc(other), {"entities": []}),
+    ]
+
+
+@pytest.mark.parametrize("temperature", [None, 1.0, 2.0])
+def test_a_pipeline_of_an_earlier_version_has_the_same_confidences(trained, tmp_path, temperature):
+    """Its cfg has a temperature, or not even that, and neither calibration nor threshold."""
+    raw = [e._.confidence for text, _ in TEXTS for e in trained(text).ents]
     pipe = mslm(_reloaded(trained, tmp_path))
-    del pipe.cfg["temperature"]
+    files = srsly.msgpack_loads(pipe.to_bytes())
+    cfg = json.loads(files["cfg"])
+    for key in ("calibration", "threshold", "threshold_in_config"):
+        del cfg[key]
+    if temperature is not None:
+        cfg["temperature"] = temperature
     fresh = spacy.load(tmp_path / "model")
-    mslm(fresh).from_bytes(pipe.to_bytes())
-    assert mslm(fresh).cfg["temperature"] == 1.0
+    files = {k: v for k, v in files.items() if k != "manifest.json"}
+    files["cfg"] = json.dumps(cfg).encode()
+    mslm(fresh).from_bytes(srsly.msgpack_dumps(add_manifest(files)))
+    found = [e._.confidence for text, _ in TEXTS for e in fresh(text).ents]
+    logits = np.log(np.array(raw)) - np.log1p(-np.array(raw))
+    assert found == pytest.approx(1 / (1 + np.exp(-logits / (temperature or 1.0))), abs=1e-6)
 
 
 # ---- the commands ----
@@ -320,13 +362,13 @@ def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     weights = (model / "mslm" / "weights.safetensors").read_bytes()
     result = run("calibrate", model, data, "--output", tmp_path / "other", fresh=True)
     assert result.returncode == 0, told(result)
-    assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
+    assert mslm(spacy.load(model)).cfg["calibration"] is None
     result = run("calibrate", model, data)
     assert result.returncode == 0, told(result)
-    temperatures = {mslm(spacy.load(p)).cfg["temperature"] for p in (model, tmp_path / "other")}
-    assert len(temperatures) == 1 and temperatures != {1.0}
+    fits = [mslm(spacy.load(p)).cfg["calibration"] for p in (model, tmp_path / "other")]
+    assert fits[0] is not None and fits[0] == fits[1]
     assert (model / "mslm" / "weights.safetensors").read_bytes() == weights
-    assert "ECE on DEV before" in told(result)
+    assert "ECE after, documents not fitted to" in told(result)
 
 
 def test_calibrate_command_leaves_other_files_alone(model, data, tmp_path):
@@ -337,7 +379,7 @@ def test_calibrate_command_leaves_other_files_alone(model, data, tmp_path):
     assert result.returncode == 1 and "--force to replace it" in told(result)
     assert list((tmp_path / "taken").iterdir()) == []
     assert run("calibrate", model, data, "-o", tmp_path / "taken", "--force").returncode == 0
-    assert mslm(spacy.load(tmp_path / "taken")).cfg["temperature"] != 1.0
+    assert mslm(spacy.load(tmp_path / "taken")).cfg["calibration"] is not None
     assert run("calibrate", model, data).returncode == 0
     after = {p: p.read_bytes() for p in model.rglob("*") if p.is_file()}
     changed = {p.relative_to(model).as_posix() for p in before if before[p] != after.get(p)}
@@ -373,19 +415,23 @@ def test_a_pipe_with_a_span_group_is_evaluated_on_it(trained, data, tmp_path):
 def test_commands_say_what_is_wrong(model, data, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "bare")
     DocBin(docs=[spacy.blank("en").make_doc("secret words")]).to_disk(tmp_path / "bare.spacy")
+    contradicting = tmp_path / "contradicting.spacy"
+    docs = [example.reference for example in _contradicting(spacy.load(model))]
+    DocBin(docs=docs).to_disk(contradicting)
     for arguments, message in [
         (("evaluate", tmp_path / "bare", data), "has no mslm pipe. Its pipes are: none"),
         (("evaluate", model, tmp_path / "bare.spacy"), "holds no gold mention"),
         (("evaluate", model, data, "--train", tmp_path / "no"), "there is no such file"),
         (("evaluate", model, data, "-o", tmp_path), "is a folder, but the scores go to a file"),
         (("calibrate", "en_not_a_folder", data), "is not a folder"),
-        (("calibrate", model, tmp_path / "bare.spacy"), "no predicted mention has a confidence"),
+        (("calibrate", model, tmp_path / "bare.spacy"), "there are 0 in 0"),
+        (("calibrate", model, contradicting), "does not make confidences better"),
     ]:
         result = run(*arguments)
         assert result.returncode == 1, told(result)
         assert message in told(result)
         assert "Traceback" not in told(result) and "secret" not in told(result)
-    assert mslm(spacy.load(model)).cfg["temperature"] == 1.0
+    assert mslm(spacy.load(model)).cfg["calibration"] is None
 
 
 def test_the_mslm_pipe_is_found_by_whatever_name():

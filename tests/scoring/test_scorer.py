@@ -403,9 +403,10 @@ def test_confidences_by_hand() -> None:
     # |1.8 - 1| in the bin of 0.9, |0.4 - 1| in that of 0.4
     assert scores["mslm_ece"] == pytest.approx((0.8 + 0.6) / 3)
     assert scores["mslm_ece_uncalibrated"] == scores["mslm_ece"]
-    # At temperature 2 they were 81/82, 81/82 and 4/13 before: |162/82 - 1| and |4/13 - 1|.
-    before = score_ents([example], temperature=2.0)["mslm_ece_uncalibrated"]
-    assert before == pytest.approx((162 / 82 - 1 + 9 / 13) / 3)
+    # Before calibration they were 0.5, 0.5 and 0.95: |1 - 1| and |0.95 - 1|.
+    for span, raw in zip(example.predicted.ents, (0.5, 0.5, 0.95), strict=False):
+        span._.raw_confidence = raw
+    assert score_ents([example])["mslm_ece_uncalibrated"] == pytest.approx(0.05 / 3)
 
 
 @given(_pairs(missing=True))

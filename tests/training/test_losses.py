@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spacy_mslm.masking.weights import (
     FixedWeights,
     MaskSpecificWeights,
+    MaskSpecificWeightsV2,
     MaskWeights,
     UniformWeights,
 )
@@ -54,6 +55,34 @@ def test_terms_never_weigh_less_than_words(n_blm, n_elm):
     weights = MaskSpecificWeights()(n_blm, n_elm)
     assert 0 <= weights.blm <= 0.5 <= weights.elm <= 0.7311
     assert weights.blm + weights.elm == pytest.approx(1)
+
+
+def test_a_margin_keeps_terms_above_words_by_hand():
+    # As many ELM as BLM pieces: w_BLM = min(0.4, 0.54) and w_ELM = max(0.6, 0.46), so that
+    # 1 / (1 + e^(-0.2 / 0.25)) = 0.6899745; v1 gives 0.5 / 0.5.
+    assert MaskSpecificWeightsV2()(n_blm=2642, n_elm=3131).elm == pytest.approx(0.6899745, abs=1e-6)
+    assert MaskSpecificWeights(temperature=0.25)(2642, 3131) == (0.5, 0.5)
+    # Outside of the margin, both are the same: 1 / (1 + e^(-0.5 / 0.25))
+    sparse = MaskSpecificWeightsV2()(n_blm=75, n_elm=25)
+    assert sparse == pytest.approx(MaskSpecificWeights(temperature=0.25)(75, 25))
+    assert sparse.elm == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0.01, 0.5), st.floats(0.05, 4))
+def test_with_a_margin_terms_always_weigh_more(n_blm, n_elm, margin, temperature):
+    weights = MaskSpecificWeightsV2(margin, temperature)(n_blm, n_elm)
+    assert 0 <= weights.blm < 0.5 < weights.elm
+    assert weights.elm >= 1 / (1 + math.exp(-2 * margin / temperature)) - 1e-12
+    rarer = MaskSpecificWeightsV2(margin, temperature)(n_blm + 1, n_elm)
+    assert rarer.elm >= weights.elm - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"), [({"margin": 0}, "v1"), ({"temperature": 0}, "temp")]
+)
+def test_a_margin_that_is_none_is_an_error(settings, name):
+    with pytest.raises(ValueError, match=f"must be greater than 0|{name}"):
+        MaskSpecificWeightsV2(**settings)
 
 
 def test_other_weightings():
