@@ -200,12 +200,12 @@ def judge(example: Example, spans_key: str | None) -> Judged | None:
     annotated = annotated_labels(example.reference)
     if judged is None or annotated is None:
         return judged
-    pairs = zip(judged.predicted, judged.confidences, strict=True)
-    kept = [(mention, value) for mention, value in pairs if mention.label in annotated]
+    pairs = zip(judged.predicted, judged.spans, strict=True)
+    kept = [(mention, span) for mention, span in pairs if mention.label in annotated]
     return judged._replace(
         gold={mention for mention in judged.gold if mention.label in annotated},
         predicted=[mention for mention, _ in kept],
-        confidences=[value for _, value in kept],
+        spans=[span for _, span in kept],
         labels=judged.labels & annotated,
         not_annotated=len(judged.predicted) - len(kept),
     )

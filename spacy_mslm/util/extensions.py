@@ -1,6 +1,6 @@
 """Extension attributes of documents and spans.
 
-The pipe sets confidences. `span._.confidence` is the probability that a mention is right, `span._.raw_confidence` the same
+`span._.confidence` is the probability that a mention is right, `span._.raw_confidence` the same
 before calibration. Both belong to the offsets of a span and to its label: an entity with another
 label has none. They are in `doc.user_data`, as those of spaCy, so they are kept by `Doc.copy`, by
 `Span.as_doc(copy_user_data=True)` and by a `DocBin` with `store_user_data`.

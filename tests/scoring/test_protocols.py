@@ -358,6 +358,29 @@ def test_evaluate_command_on_masked_text(trained, model, data, tmp_path):
     assert report["scores"]["mslm_ppl_elm"] == pytest.approx(expected["mslm_ppl_elm"], rel=1e-4)
 
 
+def test_evaluate_command_finds_the_threshold_of_a_precision(model, data, tmp_path):
+    """A threshold of the pipe changes the scores, but neither the curve nor what is found."""
+    nlp = spacy.load(model)
+    values = sorted(e._.confidence for text, _ in TEXTS for e in nlp(text).ents)
+    mslm(nlp).cfg["threshold"] = values[3]
+    nlp.to_disk(model)
+    out, plot = tmp_path / "out.json", tmp_path / "curve.png"
+    result = run("evaluate", model, data, "--precision", 0.8, "-o", out, "--plot", plot)
+    assert result.returncode == 0, told(result)
+    report = json.loads(out.read_text(encoding="utf8"))
+    assert report["threshold"] == values[3] and report["calibrated"] is False
+    assert report["scores"]["ents_r"] == pytest.approx(3 / 6)
+    assert [p["threshold"] for p in report["curve"]] == pytest.approx(values)
+    assert [p["precision"] for p in report["curve"]] == [1.0] * 6
+    assert report["at_precision"][""] == report["curve"][0]
+    assert report["at_precision"].keys() == {"", "Chemical", "Disease"}
+    assert "precision >= 0.8 threshold P R" in told(result)
+    assert f"all {values[0]:.4f} 100.00 100.00" in told(result)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    result = run("evaluate", model, data, "-o", out, "--plot", tmp_path / "curve.pdf")
+    assert result.returncode == 1 and "must be a .png file" in told(result)
+
+
 def test_calibrate_command_saves_in_place_or_elsewhere(model, data, tmp_path):
     weights = (model / "mslm" / "weights.safetensors").read_bytes()
     result = run("calibrate", model, data, "--output", tmp_path / "other", fresh=True)
