@@ -20,12 +20,13 @@ from spacy_mslm.corpus.gold import align_gold
 from spacy_mslm.masking.strategies import JointMasking, NoMasking, TokenMasking
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
-from spacy_mslm.pipeline.saving import add_manifest, safe_save
+from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.scoring.calibrate import calibrate_pipe
 from spacy_mslm.scoring.masked_protocol import annotate_masked, draw_masks, mask_pieces
 from spacy_mslm.scoring.perplexity import document_losses, perplexities, perplexity
 from spacy_mslm.tasks import calibrate, evaluate
 from spacy_mslm.types import BLM, ELM, UNMASKED
+from spacy_mslm.util.manifest import add_manifest
 
 from ..commands import run_spacy
 from ..conftest import TEXTS, make_examples
