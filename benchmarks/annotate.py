@@ -47,7 +47,7 @@ def annotate(
     figures = json.loads(output.read_text()) if output.exists() else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if documents:
+        if documents and rounds:
             figures["speed"] = measure_speed(model, notes, documents, rounds, folder)
         if new_words:
             figures["memory"] = measure_memory(model, new_words, folder)

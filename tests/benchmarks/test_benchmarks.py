@@ -125,6 +125,19 @@ def test_scale(trained, tmp_path):
     assert (tmp_path / "scale.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
+def test_annotate(trained, tmp_path):
+    notes = write_shared(tmp_path) / "notes" / "notes.jsonl"
+    sizes = ["--documents", "4", "--rounds", "1", "--new-words", "1500", "--kills", "1"]
+    output = tmp_path / "figures.json"
+    run("annotate", str(tmp_path / "nlp"), str(notes), *sizes, "--output", str(output))
+    figures = json.loads(output.read_text())
+    assert figures["speed"]["to_nlp_pipe"] > 0
+    assert figures["kills"]["each_document_once"]
+    assert figures["kills"]["finished"] == figures["kills"]["same_bytes"] > 0
+    assert min(figures["memory"]["resident_mb_at"].values()) > 50
+
+
 @pytest.fixture
 def notes_and_terms(tmp_path):
     (tmp_path / "notes.jsonl").write_text('{"text": "No asthma."}\n{"text": "Given aspirin."}\n')
