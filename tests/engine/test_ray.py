@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster whose head takes no work, with two nodes that do."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # by default, others have priority
     from ray.cluster_utils import Cluster
 
     memory = {"object_store_memory": 80 * 2**20}
@@ -98,6 +99,7 @@ def test_labelling_survives_a_node(cluster, tmp_path):
 
 def test_ray_starts_on_this_machine_alone(model, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     documents = {f"n{i}": text for i, text in enumerate(make_texts(20))}
     notes = write_jsonl(tmp_path / "notes.jsonl", documents)
