@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -251,16 +250,25 @@ def _on_cluster(
     from spacy_mslm.tasks import Engine
 
     generator = random.Random(0)
-    chunks = len(list((expected / "done").glob("*.json")))
+    chunks = _finished(expected)
     moments = sorted(generator.choices(range(chunks - 1), k=kills))
+    killed: list[int] = []
     with _cluster() as cluster:
-        killed: list[int] = []
-        killer = threading.Thread(
-            target=_kill_nodes, args=(cluster, output, moments, generator, killed), daemon=True
-        )
-        killer.start()
-        call(engine=Engine.ray, address=cluster.address, jobs=None)
-        killer.join(60)
+        # Nodes can only be added in the main thread, so the run has a process of its own.
+        ray = {"engine": Engine.ray, "address": cluster.address, "jobs": None}
+        process = get_context("spawn").Process(target=partial(call, **ray))
+        process.start()
+        for moment in moments:
+            done = 0
+            while process.is_alive() and (done := _finished(output)) < moment:
+                time.sleep(0.01)
+            time.sleep(generator.uniform(0, 1))
+            if process.is_alive():
+                nodes = sorted(cluster.worker_nodes, key=lambda node: node.node_id)
+                cluster.remove_node(generator.choice(nodes), allow_graceful=False)
+                cluster.add_node(num_cpus=1, object_store_memory=STORE)
+                killed.append(done)
+        process.join()
     same = digests(output) == digests(expected)
     return {"chunks": chunks, "nodes_killed_after_chunks": killed, "same_bytes": same}
 
@@ -280,15 +288,5 @@ def _cluster() -> Iterator[Any]:
         cluster.shutdown()
 
 
-def _kill_nodes(
-    cluster: Any, output: Path, moments: list[int], generator: random.Random, killed: list[int]
-) -> None:
-    """Kill a node at random moments, each given as a number of finished chunks, and replace it."""
-    for moment in moments:
-        while (done := len(list((output / "done").glob("[0-9]*.json")))) < moment:
-            time.sleep(0.01)
-        time.sleep(generator.uniform(0, 1))
-        node = generator.choice(sorted(cluster.worker_nodes, key=lambda node: node.node_id))
-        cluster.remove_node(node, allow_graceful=False)
-        killed.append(done)
-        cluster.add_node(num_cpus=1, object_store_memory=STORE)
+def _finished(output: Path) -> int:
+    return len(list((output / "done").glob("[0-9]*.json")))

@@ -93,7 +93,7 @@ class _Process:
             return _translated(self.pool.submit(call))
         except BrokenProcessPool:  # it died while it had nothing to do
             lost: Future = Future()
-            lost.set_exception(WorkerLost())
+            lost.set_exception(WorkerLost("BrokenProcessPool"))
             return lost
 
     def stop(self) -> None:
@@ -112,7 +112,8 @@ def _translated(future: Future) -> Future:
         if error is None:
             result.set_result(done.result())
         else:
-            result.set_exception(WorkerLost() if isinstance(error, BrokenProcessPool) else error)
+            lost = isinstance(error, BrokenProcessPool)
+            result.set_exception(WorkerLost(type(error).__name__) if lost else error)
 
     future.add_done_callback(copy)
     return result

@@ -93,19 +93,15 @@ def _connect(ray: Any, address: str | None) -> None:
     options: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
     if given and given not in ("auto", "local"):
         _check_address(given)
+    alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE, **options}
     try:
         try:
             # Without an address, a cluster that runs on this machine is used, if there is one.
-            ray.init(address=given or "auto", **options)
+            ray.init(address=given or "auto", **(alone if given == "local" else options))
         except ConnectionError:
             if given:
                 raise
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE,
-                **options,
-            )
+            ray.init(address="local", **alone)
     except (ConnectionError, RuntimeError, TimeoutError) as err:
         reason = next((line for line in str(err).splitlines() if line.strip()), type(err).__name__)
         raise ValueError(
@@ -159,7 +155,7 @@ class _Remote:
             elif isinstance(error, errors.RayTaskError):
                 result.set_exception(error.cause if error.cause is not None else error)
             elif isinstance(error, errors.RayError):
-                result.set_exception(WorkerLost())
+                result.set_exception(WorkerLost(type(error).__name__))
             else:
                 result.set_exception(error)
 

@@ -25,7 +25,7 @@ LOOK = 5.0
 
 
 class WorkerLost(Exception):
-    """A worker died: its process was killed, or its node."""
+    """A worker died: its process was killed, or its node. Says how it was noticed."""
 
 
 class Worker(Protocol):
@@ -89,6 +89,7 @@ class _Schedule:
         self.chunks = chunks
         self.starting: dict[Future, Worker] = {}
         self.working: dict[Future, tuple[Worker, Chunk]] = {}
+        self.idle: list[Worker] = []  # without a chunk, in case another worker dies
         self.again: list[Chunk] = []  # to process next
         self.lost: Counter[int] = Counter()
         self.given_up: list[Chunk] = []
@@ -124,7 +125,8 @@ class _Schedule:
             )
 
     def stop(self) -> None:
-        for worker in [*self.starting.values(), *(worker for worker, _ in self.working.values())]:
+        working = (worker for worker, _ in self.working.values())
+        for worker in [*self.idle, *self.starting.values(), *working]:
             worker.stop()
 
     def _has_chunk(self) -> bool:
@@ -141,25 +143,24 @@ class _Schedule:
         worker = self.starting.pop(ready)
         try:
             ready.result()
-        except WorkerLost:
+        except WorkerLost as err:
             worker.stop()
             self.deaths_at_start += 1
             if self.deaths_at_start > self.workers.attempts * self.workers.number:
                 raise ValueError(
-                    "The workers die when they start. If memory runs out, use fewer --jobs."
+                    f"The workers die when they start ({err}). If memory runs out, use fewer --jobs."
                 ) from None
             self._start_worker()
             return
         self._give(worker)
 
     def _give(self, worker: Worker) -> None:
-        """Give a free worker its next chunk. Without one it is stopped, which makes room for a
-        worker that waits for a place in the cluster."""
+        """Give a free worker its next chunk, if there is one."""
         if self._has_chunk():
             chunk = self.again.pop()
             self.working[worker.submit(chunk)] = worker, chunk
         else:
-            worker.stop()
+            self.idle.append(worker)
 
     def _finished(self, future: Future) -> Iterator[Any]:
         worker, chunk = self.working[future]
@@ -170,7 +171,10 @@ class _Schedule:
             with contextlib.suppress(Exception):
                 worker.stop()
             self._lose(chunk)
-            self._start_worker()
+            if self.idle:
+                self._give(self.idle.pop())
+            else:
+                self._start_worker()
             return
         del self.working[future]
         self._give(worker)
