@@ -148,7 +148,8 @@ class _Schedule:
             self.deaths_at_start += 1
             if self.deaths_at_start > self.workers.attempts * self.workers.number:
                 raise ValueError(
-                    f"The workers die when they start ({err}). If memory runs out, use fewer --jobs."
+                    f"The workers die when they start ({err}). If memory runs out, use fewer "
+                    "--jobs."
                 ) from None
             self._start_worker()
             return
