@@ -73,6 +73,11 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
             yield sentences_to_doc(vocab, [sentence])
 
 
+def count_documents(path: Path) -> int:
+    """Count the documents with tokens in a `.spacy` file, a folder of them, or an IOB file."""
+    return sum(len(doc) > 0 for doc in read_docs(path, Vocab()))
+
+
 def read_gold(path: Path, vocab: Vocab, faults: GoldFaults | None = None) -> Iterator[Doc]:
     """Yield the Docs of `read_docs`, checked for annotation on which spaCy fails.
 

@@ -51,6 +51,7 @@ from ..util.files import Content, map_file, replace_file
 from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
 from ..util.settings import check_at_least, check_between
 from ..util.spans import drop_overlapping, most_confident_first
+from .advice import Advice
 from .loading import check_pipeline
 
 logger = logging.getLogger("spacy_mslm")
@@ -554,6 +555,7 @@ class MSLM(TrainablePipe):
         path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
         (path.parent / FOLDER_MANIFEST).unlink(missing_ok=True)
+        self._advice.saved()
         for name, data in add_manifest(self._files(exclude)).items():
             replace_file(path / name, data)
 

@@ -9,6 +9,7 @@ the folders.
 import copy
 import logging
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,13 @@ from spacy.util import get_lang_class
 from ..util.manifest import signed_folder
 
 logger = logging.getLogger("spacy_mslm")
+
+_saving_safely: ContextVar[bool] = ContextVar("saving_safely", default=False)
+
+
+def is_saving_safely() -> bool:
+    """Return whether `safe_save` is the one that saves."""
+    return _saving_safely.get()
 
 
 def safe_save(nlp: Language, path: str | Path) -> None:
@@ -50,7 +58,11 @@ def safe_save(nlp: Language, path: str | Path) -> None:
         return
     strings = sorted(needed_strings(nlp) & set(nlp.vocab.strings))
     with signed_folder(path) as temporary:
-        nlp.to_disk(temporary, exclude=["vocab"])
+        token = _saving_safely.set(True)
+        try:
+            nlp.to_disk(temporary, exclude=["vocab"])
+        finally:
+            _saving_safely.reset(token)
         # The words of the training text must not be written at any time.
         nlp.vocab.to_disk(temporary / "vocab", exclude=["strings"])
         srsly.write_json(temporary / "vocab" / "strings.json", strings)

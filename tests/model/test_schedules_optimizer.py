@@ -2,14 +2,18 @@
 
 import pickle
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from spacy.util import load_config, registry
 from thinc.api import constant, warmup_linear
 
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.model.schedules import StepSchedule, warmup_decay
+from spacy_mslm.model.schedules import StepSchedule, warmup_decay, warmup_decay_v2
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 
 def test_warmup_decay_by_hand():
@@ -24,6 +28,37 @@ def test_warmup_decay_by_hand():
 def test_a_run_without_an_end_cannot_decay():
     with pytest.raises(ValueError, match=r"training\.max_steps"):
         next(warmup_decay(1.0, total_steps=0))
+
+
+def test_a_run_by_epochs_gets_its_length_from_the_corpus(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("word\tO\n\n" * 33, encoding="utf8")
+    run = {"batch_size": 16, "corpus": str(path)}
+
+    def values(**settings):
+        return list(islice(warmup_decay_v2(1.0, **run, **settings), 40))
+
+    # 33 sentences are 3 batches of 16, so 10 epochs are 30 updates.
+    assert values(max_steps=0, max_epochs=10) == list(islice(warmup_decay(1.0, 30), 40))
+    assert values(max_steps=20, max_epochs=10) == list(islice(warmup_decay(1.0, 20), 40))
+    assert values(max_steps=40, max_epochs=10) == values(max_steps=0, max_epochs=10)
+    limited = list(islice(warmup_decay(1.0, 10), 40))
+    assert values(max_steps=0, max_epochs=10, limit=16) == limited
+    assert values(max_steps="${training.max_steps}", max_epochs="${x}") == [1.0] * 40
+    with pytest.raises(ValueError, match=r"training\.max_steps, or training\.max_epochs"):
+        values(max_steps=0, max_epochs=0)
+
+
+@pytest.mark.parametrize("name", ["vanilla", "mslm", "spacy_ner"])
+def test_configs_can_be_trained_by_epochs(name, tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("word\tO\n\n" * 33, encoding="utf8")
+    overrides = {"paths.train": str(path), "training.max_epochs": 10, "training.max_steps": 0}
+    config = load_config(CONFIGS / f"{name}.cfg", overrides=overrides, interpolate=True)
+    (rate, *_) = [v for k, v in config["training"]["optimizer"].items() if k.endswith("rate")]
+    values = list(islice(registry.resolve({"rate": rate})["rate"], 31))
+    assert values[0] == 0.0 and values[30] == 0.0
+    assert values[3] == max(values) == pytest.approx(rate["rate"])
 
 
 def test_step_schedule_is_indexed_and_survives_pickling():

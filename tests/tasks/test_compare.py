@@ -39,11 +39,19 @@ def test_tables_compare_what_can_be_compared(metrics: Path) -> None:
         ["vanilla", "72.0", "72.0", "72.0", "–", "–", ""],
         ["mslm", "74.5", "74.5", "74.5", "60.0", "1,310", "+2.5"],
     ]
-    assert by_type.header == ["model", "Chemical", "Disease"]
-    assert by_type.rows == [["vanilla", "72.0", "73.0"], ["mslm", "74.5", "75.5"]]
+    assert by_type.header == ["type", "vanilla", "mslm"]
+    assert by_type.rows == [["Chemical", "72.0", "74.5"], ["Disease", "73.0", "75.5"]]
     # Another protocol is another table, with nothing to compare with.
     assert masked.title == "bc5cdr, masked text"
     assert masked.rows == [["paper", "50.0"]]
+
+
+def test_sixteen_types_are_rows_that_fit_the_page(tmp_path: Path) -> None:
+    names = [f"Type_with_a_long_name_{i:02}" for i in range(16)]
+    write_scores(tmp_path / "demo" / "a.json", 0.5, ents_per_type={n: {"f": 0.5} for n in names})
+    _, by_type = make_tables(read_results(tmp_path, "vanilla"), "vanilla")
+    assert by_type.header == ["type", "a"]
+    assert by_type.rows == [[name, "50.0"] for name in names]
 
 
 def test_differences_have_intervals_over_documents(tmp_path: Path) -> None:

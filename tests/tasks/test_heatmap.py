@@ -26,7 +26,7 @@ from spacy.vocab import Vocab
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.tasks.heatmap.draw import draw_heatmap, model_names
 from spacy_mslm.tasks.heatmap.html import render_html
-from spacy_mslm.tasks.heatmap.png import render_png
+from spacy_mslm.tasks.heatmap.png import _name_lines, render_png
 from spacy_mslm.tasks.heatmap.reading import (
     LEVELS,
     Reading,
@@ -37,6 +37,7 @@ from spacy_mslm.tasks.heatmap.reading import (
     gold_reading,
     luminance,
     make_block,
+    name_parts,
     number,
     read_model,
     segments,
@@ -518,3 +519,16 @@ def test_a_picture_that_is_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"too long for one PNG.*1000 pixels"):
         render_png([block])
     assert render_html([block]).count(b"<tbody>") > 50
+
+
+def test_names_of_models_break_between_words() -> None:
+    name = "training/pubmedbert_ncbi-disease.mslm"
+    assert name_parts(name) == ["training/", "pubmedbert_", "ncbi-", "disease.", "mslm"]
+    assert _name_lines(name) == ["training/pubmedbert_", "ncbi-disease.mslm"]
+    assert _name_lines("mslm") == ["mslm"]
+    assert "".join(_name_lines("x" * 50)) == "x" * 50
+    words = ["a"]
+    block = TextBlock("t", words, [Reading(name, [None], [])])
+    page = render_html([block]).decode("utf8")
+    assert "training/<wbr>pubmedbert_<wbr>ncbi-<wbr>disease.<wbr>mslm" in page
+    assert "overflow-wrap: anywhere" not in page

@@ -145,11 +145,10 @@ def _difference(reference: Result, result: Result) -> str:
 
 
 def _types_table(title: str, results: Sequence[Result], types: Sequence[str]) -> Table:
-    rows = []
-    for result in results:
-        per_type = result.scores.get(f"{result.attr}_per_type") or {}
-        rows.append([result.model, *(show(per_type.get(t, {}).get("f"), True) for t in types)])
-    return Table(title, ["model", *types], rows)
+    """Types are rows, as there may be more of them than fit the width of a page."""
+    scores = [result.scores.get(f"{result.attr}_per_type") or {} for result in results]
+    rows = [[t, *(show(per_type.get(t, {}).get("f"), True) for per_type in scores)] for t in types]
+    return Table(title, ["type", *(result.model for result in results)], rows)
 
 
 def show(value: float | None, share: bool) -> str:

@@ -14,6 +14,7 @@ from .reading import (
     column_widths,
     legend,
     level,
+    name_parts,
     number,
     segments,
     shade,
@@ -47,7 +48,7 @@ caption {{
 }}
 th {{
   position: sticky; left: 0; z-index: 1; width: 9.5rem; min-width: 9.5rem; max-width: 9.5rem;
-  padding: .2rem .6rem .4rem 0; background: #fff; overflow-wrap: anywhere;
+  padding: .2rem .6rem .4rem 0; background: #fff; overflow-wrap: break-word;
   font-size: .85em; font-weight: 600; text-align: left; vertical-align: bottom;
 }}
 td {{ padding: 0; white-space: nowrap; }}
@@ -150,7 +151,8 @@ def _reading(block: TextBlock, reading: Reading, line: range) -> Iterator[str]:
     rows = [f'<tr class="words">{"".join(words)}</tr>']
     if any(mention is not None for mention, _ in segments(reading, line)):
         rows.insert(0, f'<tr class="labels">{"".join(labels)}</tr>')
-    name = f'<th scope="rowgroup" rowspan="{len(rows)}"><bdi>{escape(reading.name)}</bdi></th>'
+    shown = "<wbr>".join(map(escape, name_parts(reading.name)))
+    name = f'<th scope="rowgroup" rowspan="{len(rows)}"><bdi>{shown}</bdi></th>'
     rows[0] = rows[0].replace("<td", f"{name}<td", 1)
     yield "<tbody>"
     yield from rows

@@ -29,6 +29,7 @@ from .reading import (
     column_widths,
     legend,
     level,
+    name_parts,
     number,
     segments,
     shade,
@@ -203,7 +204,13 @@ def _text(
 
 
 def _name_lines(name: str) -> list[str]:
-    return textwrap.wrap(name, NAME_CHARACTERS) or [name]
+    """Break a name between its parts; only a part that is longer than a line is broken itself."""
+    lines = [""]
+    for part in name_parts(name):
+        if len(lines[-1]) + len(part.rstrip()) > NAME_CHARACTERS and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return [piece for line in lines for piece in textwrap.wrap(line, NAME_CHARACTERS)] or [name]
 
 
 @cache

@@ -9,6 +9,7 @@ This module computes what is shown; `html` and `png` draw it.
     shade       the colours of a confidence
 """
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -179,6 +180,11 @@ def legend(blocks: Sequence[TextBlock]) -> str:
     if any(reading.gold for block in blocks for reading in block.readings):
         sentences.append("gold: the annotation of the data.")
     return " ".join(sentences)
+
+
+def name_parts(name: str) -> list[str]:
+    """Split the name of a model where a line may break: after - _ / . and spaces."""
+    return re.findall(r"[^-_/.\s]+[-_/.\s]*|[-_/.\s]+", name)
 
 
 def visible(text: str) -> str:
