@@ -134,6 +134,7 @@ class MSLM(TrainablePipe):
         }
         self._updates = 0  # since the last step of the optimizer
         self._log_unaligned = UnalignedLog()
+        self._advice = Advice(name)
 
     @property
     def shim(self) -> MSLMShim:
@@ -536,6 +537,7 @@ class MSLM(TrainablePipe):
         if updates:
             self.shim.finish_update(sgd, updates)
             self.cfg["step"] += 1
+            self._advice.updated(sgd)
 
     # ---- saving ----
 
