@@ -60,7 +60,7 @@ ENTRY_POINTS = {
     "thinc_optimizers": ["spacy_mslm.AdamW.v1 = spacy_mslm.model.optimizer:make_adamw"],
     "thinc_schedules": [
         "spacy_mslm.warmup_decay.v1 = spacy_mslm.model.schedules:warmup_decay",
-        "spacy_mslm.warmup_decay.v2 = spacy_mslm.model.schedules:warmup_decay_v2",
+        "spacy_mslm.warmup_decay.v2 = spacy_mslm.training.budget:warmup_decay_v2",
     ],
 }
 

@@ -11,7 +11,8 @@ from spacy.util import load_config, registry
 from thinc.api import constant, warmup_linear
 
 from spacy_mslm.model.optimizer import make_adamw
-from spacy_mslm.model.schedules import StepSchedule, warmup_decay, warmup_decay_v2
+from spacy_mslm.model.schedules import StepSchedule, warmup_decay
+from spacy_mslm.training.budget import warmup_decay_v2
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
