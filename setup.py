@@ -77,7 +77,8 @@ EXTRAS = {
     # scispaCy pins numpy below 2: it stays out of the base install.
     "weak": ["pysbd>=0.3.4", "scispacy>=0.6.2,<0.7"],
     "skweak": ["skweak==0.3.3"],
-    "parquet": ["pyarrow>=14"],
+    # From 26 on it refuses the numpy below 2 that scispaCy needs; below 16 it refuses numpy 2.
+    "parquet": ["pyarrow>=16,<26"],
     "plots": ["matplotlib>=3.8"],
     # `spacy mslm optimize` writes with onnx; a pipeline that it has written needs onnxruntime.
     "onnx": ["onnx>=1.16", "onnxruntime>=1.18"],
@@ -98,7 +99,7 @@ EXTRAS["dev"] = [
     "nervaluate>=1.2",
     "onnx>=1.16",
     "onnxruntime>=1.18",
-    "pyarrow>=14",
+    "pyarrow>=16,<26",
     "pysbd>=0.3.4",
     "pytest>=8.0",
     "pytest-timeout>=2.3",

@@ -7,6 +7,7 @@ from .annotate import annotate
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .reference import reference, report
+from .reliability import reliability
 from .scale import scale
 from .several_types import several_types
 from .speed import speed
@@ -25,6 +26,7 @@ app.command("long-text")(long_text)
 app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
+app.command("reliability")(reliability)
 app.command("scale")(scale)
 app.command("several-types")(several_types)
 app.command("speed")(speed)

@@ -280,6 +280,14 @@ def test_the_base_install_is_small_and_pins_no_numpy() -> None:
     assert weak and all("weak" in str(r.marker) or "all" in str(r.marker) for r in weak)
 
 
+def test_all_extras_can_be_installed_together() -> None:
+    """scispaCy needs numpy below 2, which pyarrow refuses from version 26 on."""
+    requirements = [Requirement(line) for line in METADATA.requires or []]
+    arrows = [r.specifier for r in requirements if r.name == "pyarrow"]
+    assert arrows
+    assert all("25.0.1" in arrow and "26.0.1" not in arrow for arrow in arrows)
+
+
 def test_metadata_tells_licence_and_python() -> None:
     assert "MIT" in (METADATA.metadata["License"], METADATA.metadata["License-Expression"])
     assert (ROOT / "LICENSE").read_text(encoding="utf8").startswith("MIT License")

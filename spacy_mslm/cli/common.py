@@ -6,6 +6,7 @@ its result.
 """
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -52,11 +53,20 @@ def command(
             try:
                 function(*args, **kwargs)
             except EXPECTED_ERRORS as err:
-                msg.fail(failure, str(err), exits=1)
+                msg.fail(failure, _sentence(err), exits=1)
 
         return app.command(name, context_settings=extra)(run)
 
     return register
+
+
+def _sentence(err: Exception) -> str:
+    """Return the message of an error. Those of the system, such as a full disk, name the file."""
+    if isinstance(err, OSError) and err.filename is not None and err.strerror:
+        reason = err.strerror[0].lower() + err.strerror[1:]
+        where = os.fsdecode(err.filename) if isinstance(err.filename, str | bytes) else err.filename
+        return f"{where}: {reason}. Check the path, its permissions and the free disk space."
+    return str(err)
 
 
 def config_overrides(ctx: typer.Context) -> dict[str, Any]:

@@ -63,12 +63,19 @@ def find_collocations(trie: Trie, words: Sequence[str]) -> list[tuple[int, int]]
 
 
 def write_collocations(
-    path: Path, collocations: Iterable[Collocation], notes: Sequence[str]
+    path: Path, collocations: Iterable[Collocation], notes: Sequence[str], mode: int = 0o666
 ) -> None:
-    """Write a vocabulary. The notes become comments at the top of the file."""
+    """Write a vocabulary. The notes become comments at the top of the file.
+
+    Args:
+        path: The file.
+        collocations: The vocabulary.
+        notes: The comments.
+        mode: The permissions of the file, to which the umask is applied.
+    """
     lines = [*(f"# {note}" for note in notes), HEADER]
     lines += [f"{c.pmi:.4f}\t{c.occurrences}\t{' '.join(c.words)}" for c in collocations]
-    replace_file(path, ("\n".join(lines) + "\n").encode("utf8"))
+    replace_file(path, ("\n".join(lines) + "\n").encode("utf8"), mode)
 
 
 def read_collocations(path: Path) -> Iterator[Collocation]:

@@ -62,7 +62,11 @@ def build_network(files: Mapping[str, Content]) -> tuple[MSLMNetwork, Wordpieces
         network = MSLMNetwork(encoder, **json.loads(bytes(files[HEADS])))
         wordpieces = Wordpieces.from_json(bytes(files[WORDPIECES]))
         tensors = read_tensors(files[WEIGHTS])
-    except (KeyError, TypeError, RuntimeError, json.JSONDecodeError) as err:
+    except (ImportError, OSError):  # a package that is missing
+        raise
+    except Exception as err:  # of libraries, which do not expect forged files
+        if isinstance(err, ValueError) and not isinstance(err, UnicodeError | json.JSONDecodeError):
+            raise
         raise ValueError(
             f"Could not read the stored model ({type(err).__name__}). Save the pipeline again, or "
             "retrain it. Files of another version of spacy-mslm need that version."

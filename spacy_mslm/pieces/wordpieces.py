@@ -189,10 +189,10 @@ class Wordpieces:
         try:
             facts = json.loads(text)
             return cls(_plain(Tokenizer.from_str(facts.pop("tokenizer"))), **facts)
-        except (ValueError, TypeError, KeyError) as err:
+        except Exception as err:  # tokenizers raises nothing more specific
             raise ValueError(
-                f"Could not read the stored wordpieces ({err}). Save the pipeline again, or "
-                "retrain it."
+                f"Could not read the stored wordpieces ({type(err).__name__}). Save the pipeline "
+                "again, or retrain it."
             ) from err
 
 

@@ -547,7 +547,13 @@ class MSLM(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "MSLM":
         """Load the pipe from bytes. `exclude` may name "cfg" and "model"."""
-        return self._load(srsly.msgpack_loads(bytes_data).get, "bytes", exclude)
+        try:
+            files = dict(srsly.msgpack_loads(bytes_data))
+        except Exception as err:  # msgpack has no common base class of errors
+            raise ValueError(
+                f"These bytes are not a saved mslm pipe ({type(err).__name__}). Save it again."
+            ) from err
+        return self._load(files.get, "bytes", exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the files of the pipe to a folder. `exclude` may name "cfg" and "model".
@@ -586,12 +592,13 @@ class MSLM(TrainablePipe):
     ) -> "MSLM":
         built = None
         with checked_files(read, where) as files:
+            stored = _read_cfg(files.get("cfg", b"{}"), where)
             if ENCODER in files and "model" not in exclude:
                 built = build_network(files)
         if built is not None:
             self.shim.set(*built)
         if "cfg" in files and "cfg" not in exclude:
-            self.cfg.update(self._loaded_cfg(json.loads(bytes(files["cfg"]))))
+            self.cfg.update(self._loaded_cfg(stored))
             for label in self.labels:
                 self.vocab.strings.add(label)
             self.model.set_dim("nO", len(self.labels), force=True)
@@ -608,6 +615,27 @@ class MSLM(TrainablePipe):
         if stored.pop("threshold_in_config", None) != self._threshold_in_config:
             stored.pop("threshold", None)
         return stored
+
+
+def _read_cfg(data: Content, where: str) -> dict[str, Any]:
+    """Read the results of training. A forged manifest may have the sum of anything."""
+    try:
+        cfg = json.loads(bytes(data))
+        labels, step = cfg.get("labels", []), cfg.get("step", 0)
+        valid = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+        valid = valid and len({*labels}) == len(labels) and float(cfg.get("temperature", 1)) > 0
+        valid = valid and isinstance(step, int) and step >= 0
+        if cfg.get("mask_weights"):
+            MaskWeights(**cfg["mask_weights"])
+        np.array(cfg.get("transitions") or 0, dtype=np.float64)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"{where}: the file cfg does not hold the settings of an mslm pipe. Save the pipeline "
+            "again, or retrain it."
+        )
+    return cfg
 
 
 def _dot(weights: Terms, terms: Terms) -> float:

@@ -22,7 +22,7 @@ from ..corpus.partition import parse_shares, partition, remove_duplicates
 from ..corpus.readers import select
 from ..corpus.splits import Source, find_sources
 from ..errors import listing
-from ..util.files import replace_files
+from ..util.files import mode_like, replace_files
 from .table9 import ComparedFigure, compare, read_paper
 
 STATISTICS = "stats.json"
@@ -126,10 +126,8 @@ def convert(
         add_statistics(conversion, set_name or output_path.resolve().name, tokenizer)
         data = json.dumps(conversion.statistics, indent=2, ensure_ascii=False) + "\n"
         files[output_path / STATISTICS] = data.encode("utf8")
-    # Input that only its owner can read, such as clinical notes, stays private.
-    mode = 0o666 if input_path.stat().st_mode & 0o077 else 0o600
     try:
-        replace_files(files, mode)
+        replace_files(files, mode_like(input_path))
     except OSError as err:
         raise OSError(
             f"{err.filename} cannot be written ({err.strerror}). Nothing was written, and "

@@ -12,6 +12,7 @@ from ..corpus.gold import gold_spans
 from ..corpus.readers import read_gold
 from ..masking.collocations import SIZES, Collocation, write_collocations
 from ..masking.pmi import find_vocabulary
+from ..util.files import mode_like
 
 
 class Overlap(NamedTuple):
@@ -92,7 +93,8 @@ def build_pmi_vocabulary(
         "longest first, ranked by PMI within each length; masked in this order",
     ]
     output_path.parent.mkdir(parents=True, exist_ok=True)
-    write_collocations(output_path, vocabulary, notes)
+    # Collocations are text of the training set.
+    write_collocations(output_path, vocabulary, notes, mode_like(train_path))
     return PMIVocabulary(
         vocabulary, compare_with_mentions(vocabulary, mentions) if overlap else None
     )

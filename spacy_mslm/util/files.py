@@ -147,6 +147,20 @@ def replaced_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
             _close(lock)
 
 
+def mode_like(source: Path) -> int:
+    """Return the permissions for a file with text of a source, to which the umask is applied.
+
+    Text from a file or folder that only its owner can read, such as clinical notes, stays private.
+    A folder is private if one of its files is.
+
+    Raises:
+        OSError: If there is no such file or folder.
+    """
+    files = [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
+    is_open = all(path.stat().st_mode & 0o077 for path in (source, *files))
+    return 0o666 if is_open or os.name != "posix" else 0o600
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files and folders of killed processes that are directly in a folder.
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from spacy_mslm.util import files
-from spacy_mslm.util.files import remove_leftovers, replace_file, replaced_file, replaced_folder
+from spacy_mslm.util.files import (
+    mode_like,
+    remove_leftovers,
+    replace_file,
+    replaced_file,
+    replaced_folder,
+)
 
 from ..commands import run_python
 
@@ -129,3 +135,14 @@ def test_long_names_are_written(tmp_path):
     name = "é" * 120
     replace_file(tmp_path / name, b"x")
     assert names(tmp_path) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has other permissions")
+def test_text_of_a_private_source_stays_private(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "a.txt").chmod(0o600)
+    assert mode_like(tmp_path / "a.txt") == 0o600
+    tmp_path.chmod(0o755)
+    assert mode_like(tmp_path) == 0o600  # a file in it is private
+    (tmp_path / "a.txt").chmod(0o644)
+    assert mode_like(tmp_path) == mode_like(tmp_path / "a.txt") == 0o666

@@ -64,6 +64,8 @@ class _Parser:
         self.expat.StartElementHandler = self.start
         self.expat.EndElementHandler = self.end
         self.expat.CharacterDataHandler = self.data
+        self.expat.EntityDeclHandler = self.refuse_entity
+        self.expat.SkippedEntityHandler = self.refuse_entity
         self.depth = 0
         self.builder: TreeBuilder | None = None  # of the open document
 
@@ -77,6 +79,11 @@ class _Parser:
             self.builder = TreeBuilder()
         if self.builder is not None:
             self.builder.start(name, {**attributes, LINE: str(self.expat.CurrentLineNumber)})
+
+    def refuse_entity(self, *declaration: object) -> None:
+        """Entities are in other files, or expand to more than the file holds."""
+        rule = "BioC has no entities of its own (<!ENTITY>, &name;)"
+        raise format_error(self.path, self.expat.CurrentLineNumber, rule)
 
     def data(self, content: str) -> None:
         if self.builder is not None:

@@ -24,6 +24,12 @@ class OnnxEncoder(nn.Module):
 
     def __init__(self, graph: bytes, config: PretrainedConfig) -> None:
         super().__init__()
+        # ONNX Runtime would read tensors from other files that a forged graph names.
+        if b"location" in graph:
+            raise ValueError(
+                "The stored ONNX encoder has weights in other files, which are not read. Optimise "
+                "the pipeline again."
+            )
         self.graph = graph
         self.config = config
         self._start_session(torch.get_num_threads())

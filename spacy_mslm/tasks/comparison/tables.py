@@ -166,9 +166,10 @@ def render_markdown(title: str, tables: Sequence[Table], pictures: dict[str, str
         tables: Its tables.
         pictures: File names by the title of the table that they follow.
     """
-    lines = [f"# {title}", ""]
+    lines = [f"# {markdown.escape(title)}", ""]
     for table in tables:
-        lines += [f"## {table.title}", "", *markdown.table([table.header, *table.rows]), ""]
+        heading = markdown.escape(table.title)
+        lines += [f"## {heading}", "", *markdown.table([table.header, *table.rows]), ""]
         if table.title in pictures:
-            lines += [f"![{table.title}]({quote(pictures[table.title])})", ""]
+            lines += [f"![{heading}]({quote(pictures[table.title])})", ""]
     return "\n".join([*lines, "\n\n".join(LEGEND)]) + "\n"

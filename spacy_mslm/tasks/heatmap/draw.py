@@ -9,7 +9,7 @@ from spacy.vocab import Vocab
 
 from ...corpus.readers import read_docs
 from ...pipeline.loading import load_pipeline
-from ...util.files import replace_file
+from ...util.files import mode_like, replace_file
 from ...util.lines import read_lines
 from .reading import TextBlock, make_block, read_model
 
@@ -58,7 +58,7 @@ def draw_heatmap(
     blocks = [make_block(doc, of_doc) for doc, *of_doc in zip(docs, *readings, strict=True)]
     data = render(blocks)
     output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(output, data)
+    replace_file(output, data, mode_like(texts))
     return blocks
 
 
