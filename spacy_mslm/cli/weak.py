@@ -47,6 +47,12 @@ def label_cli(
         force=force,
     )
     show_statistics(corpus.statistics)
+    if not any(split["mentions"] for split in corpus.statistics["splits"].values()):
+        raise ValueError(
+            f"No mention was found, so nothing can be learnt from {corpus.path}. Look at what each "
+            "annotator found and why it was left out in stats.json, and correct the annotators or "
+            "the clusters."
+        )
     msg.good(f"Saved corpus to {corpus.path}")
 
 

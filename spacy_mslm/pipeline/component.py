@@ -448,6 +448,12 @@ class MSLM(TrainablePipe):
             losses.setdefault(key, 0.0)
         examples = list(examples)
         validate_examples(examples, "MSLM.update")
+        if not self.labels:
+            raise ValueError(
+                f"{self.name} has no entity types, so there is nothing to learn. The training set "
+                "has no mention with a label: check it with 'python -m spacy debug data', or give "
+                f"labels in [initialize.components.{self.name}]."
+            )
         step = self.cfg["step"]
         weights = Terms(*(self.loss_weights[term](step) for term in Terms._fields))
         generator = np.random.default_rng([self.seed, step, self._updates])

@@ -56,6 +56,7 @@ def label_notes(
     force: Replace the corpus in the folder if it has other settings or inputs.
     """
     _check(settings)
+    _check_terminologies(settings)
     place = place or Place(jobs=1)
     notes: Notes = registry.resolve({"notes": settings["notes"]})["notes"]
     folder = ShardFolder(output)
@@ -107,6 +108,14 @@ def _check(settings: dict[str, Any]) -> None:
             f"labelling.dev is {shares['dev']} and labelling.test is {shares['test']}, so there "
             "would be no patients in train. Their sum must be less than 1."
         )
+
+
+def _check_terminologies(settings: dict[str, Any]) -> None:
+    """Raise a ValueError if the clusters have none of the types of a terminology."""
+    clusters = registry.resolve({"clusters": settings["clusters"]})["clusters"]
+    for annotator in settings["annotators"].values():
+        if annotator.get("@misc") == "spacy_mslm.terminology.v1":
+            registry.resolve({"annotator": annotator})["annotator"].check(clusters)
 
 
 def _learn(settings: dict[str, Any], notes: Notes, survey: Survey, output: Path) -> None:

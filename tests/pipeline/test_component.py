@@ -442,6 +442,16 @@ def test_empty_training_set_and_no_labels(make_nlp, caplog):
     nlp.initialize()  # spaCy's own dummy example, as `spacy assemble` does
     assert "no entity labels" in caplog.text
     assert not nlp(TEXTS[0][0]).ents
+    with pytest.raises(ValueError, match="no entity types, so there is nothing to learn"):
+        nlp.update([Example.from_dict(nlp.make_doc(TEXTS[0][0]), {"entities": []})])
+
+
+def test_labels_that_are_given_are_learnt_from_a_set_without_mentions(make_nlp):
+    """As of a shard that happens to have none."""
+    nlp = make_nlp(initialize=False)
+    examples = [Example.from_dict(nlp.make_doc(TEXTS[3][0]), {"entities": []})]
+    nlp.get_pipe("mslm").initialize(lambda: examples, nlp=nlp, labels=["Disease"])
+    assert nlp.update(examples, sgd=make_adamw(1e-3, 1e-2))["mslm"] > 0
 
 
 @pytest.mark.parametrize(

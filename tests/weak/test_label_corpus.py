@@ -33,6 +33,7 @@ from spacy_mslm.weak.scoring import score_labels
 from spacy_mslm.weak.shards import split_of
 
 from ..commands import run_python, run_spacy
+from ..helpers import write_terms
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "weak.cfg"
@@ -476,3 +477,29 @@ def test_no_hidden_file_of_a_killed_process_is_in_a_corpus(demo, tmp_path):
     settings["annotators"]["patterns"] = leaving
     label_notes(settings, output)
     assert (output / "called").exists() and not list(output.rglob(".*"))
+
+
+# ---- labels that find nothing ----
+
+
+def test_a_terminology_without_types_of_the_clusters_is_an_error(demo, tmp_path):
+    """Before the first note is labelled; the message has the types of both."""
+    terms = write_terms(tmp_path / "terms.tsv", [("asthma", "disorder"), ("aspirin", "drug")])
+    overriden = {"paths.terms": terms, "paths.patterns": "null", "labelling.chunk": 20}
+    code, told = run(demo, tmp_path / "out", **overriden)
+    told = " ".join(told.split())
+    assert code == 1 and "Types of the terminology: disorder, drug. Types of the clusters:" in told
+    assert "disease or syndrome" in told and "Traceback" not in told
+    assert not (tmp_path / "out").exists()
+    # Clusters may map such names.
+    clusters = tmp_path / "clusters.yml"
+    clusters.write_text("Disease:\n  disorder: disorder\nTreatment:\n  drug: drug\n", "utf8")
+    overriden["paths.clusters"] = clusters
+    code, told = run(demo, tmp_path / "out", **overriden)
+    assert code == 0, told
+
+
+def test_labels_that_find_nothing_fail(demo, tmp_path):
+    terms = write_terms(tmp_path / "terms.tsv", [("qqxyzzy", "T047")])
+    code, told = run(*(demo, tmp_path / "out"), **{"paths.terms": terms, "paths.patterns": "null"})
+    assert code == 1 and "No mention was found, so nothing can be learnt" in " ".join(told.split())

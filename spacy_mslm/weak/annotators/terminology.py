@@ -7,8 +7,9 @@ from pathlib import Path
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.tokens import Doc
 
+from ...errors import listing
 from ...text.plain_texts import as_paths
-from ...text.terminology import MIN_CHARS, Terminology, common_words, read_blocklist
+from ...text.terminology import MIN_CHARS, Terminology, common_words, read_blocklist, read_terms
 from ..clusters import Clusters
 from ..concepts import Concept
 
@@ -65,6 +66,26 @@ class TerminologyAnnotator:
     def load(self) -> None:
         """Read the files."""
         _ = self.terminology
+
+    def check(self, clusters: Clusters) -> None:
+        """Raise a ValueError if no name can get a label, because no type is in the clusters.
+
+        This reads the terminology up to the first name whose type has a label.
+        """
+        types: dict[str, None] = {}  # in the order of the files
+        for path in self.paths:
+            for term in read_terms(path):
+                if clusters(term.semantic_type) is not None:
+                    return
+                types[term.semantic_type] = None
+        if self.paths:
+            raise ValueError(
+                f"{listing(self.paths)}: none of the semantic types is in the clusters, so no "
+                f"mention would get a label. Types of the terminology: {listing(list(types))}. "
+                f"Types of the clusters: {listing(sorted(clusters.types))}. Add the types of the "
+                "terminology to a copy of assets/semantic_types.yml, below the label that they "
+                "should get, and give it with --paths.clusters."
+            )
 
     def __call__(self, docs: Sequence[Doc]) -> Iterable[list[Concept]]:
         """Yield the concepts of each document."""
