@@ -57,7 +57,7 @@ def grow(setup: Setup, nlp: Language) -> Iterator[tuple[int, float]]:
         with nlp.memory_zone():
             for _ in nlp.pipe(texts):
                 pass
-        if start % 2000 == 0:
+        if start // 200 % max(1, total // 2000) == 0:  # about ten times
             gc.collect()
             yield start + 200, resident()
 
