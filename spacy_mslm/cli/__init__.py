@@ -20,6 +20,7 @@ from . import (  # noqa: F401
     report,
     shrink,
     train,
+    try_,
     verify,
     weak,
 )

@@ -20,14 +20,15 @@ ENCODER, HEADS, WORDPIECES, WEIGHTS, ONNX = (
     "weights.safetensors",
     "encoder.onnx",
 )
-# The types of tensors in a network of 32-bit floats, by their names in safetensors.
-DTYPES = {"F32": torch.float32, "I64": torch.int64}
+# The types of stored tensors, by their names in safetensors. A network computes in 32-bit floats.
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "I64": torch.int64}
 
 
 def network_files(network: MSLMNetwork, wordpieces: Wordpieces) -> dict[str, bytes]:
     """Return the files from which a network can be built again, by name.
 
-    The weights of an optimised encoder are in its ONNX graph.
+    The weights of an optimised encoder are in its ONNX graph. A weight whose values fit into 16-bit
+    floats is stored as such: it takes half the space, and nothing is lost.
     """
     config = network.lm.config.to_dict()
     config.pop("_name_or_path", None)
@@ -37,7 +38,7 @@ def network_files(network: MSLMNetwork, wordpieces: Wordpieces) -> dict[str, byt
         "d": None if classification is None else len(classification.vector),
         "types": network.types,
     }
-    tensors = {n: t.detach().cpu().contiguous() for n, t in named_tensors(network).items()}
+    tensors = {n: _packed(t.detach().cpu()) for n, t in named_tensors(network).items()}
     files = {
         ENCODER: _json(config),
         HEADS: _json(heads),
@@ -117,6 +118,20 @@ def fill_tensors(network: MSLMNetwork, tensors: dict[str, torch.Tensor]) -> None
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
+
+
+def round_to_half(network: torch.nn.Module) -> None:
+    """Round all weights to values that fit into 16-bit floats (in place)."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(parameter.half())
+
+
+def _packed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor to store: as 16-bit floats if this loses nothing."""
+    if tensor.dtype == torch.float32 and torch.equal(tensor.half().float(), tensor):
+        tensor = tensor.half()
+    return tensor.contiguous()
 
 
 def _json(value: Any) -> bytes:

@@ -9,6 +9,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     train                 train a pipeline, with checkpoints            train
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
+    find_entities         find the entities of one text                 try
     evaluate              score a pipeline on annotated text            evaluate
     annotate              annotate large numbers of documents           annotate
     calibrate             calibrate the confidences of a pipeline       calibrate
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
     from .training import Trained, train
+    from .trying import Found, find_entities
     from .verification import Verification, verify
     from .weak import LabelledCorpus, count_terms, label, score_labels
 
@@ -65,6 +67,7 @@ _MODULES = {
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
+    ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
     ".verification": ("Verification", "verify"),
     ".weak": ("LabelledCorpus", "count_terms", "label", "score_labels"),

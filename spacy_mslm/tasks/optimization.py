@@ -1,5 +1,6 @@
-"""Replace the encoder of a pipeline by one that runs faster on CPU."""
+"""Replace the encoder of a pipeline by one that runs faster on CPU, or takes less space."""
 
+import copy
 import shutil
 from pathlib import Path
 from statistics import median
@@ -7,11 +8,13 @@ from typing import NamedTuple
 
 import srsly
 from spacy.language import Language
+from transformers import PreTrainedModel
 
 from ..corpus.readers import make_corpus
 from ..errors import Errors
 from ..model.fast.onnx_encoder import OnnxEncoder
 from ..model.fast.onnx_export import export_encoder
+from ..model.weights import round_to_half
 from ..pipeline.component import MSLM
 from ..pipeline.find import find_mslm
 from ..pipeline.loading import load_pipeline
@@ -45,9 +48,10 @@ def optimize(
     max_loss: float = 0.5,
     force: bool = False,
 ) -> Optimized:
-    """Export the encoder of a pipeline to ONNX, measure F1 and speed, and save the result.
+    """Optimize the encoder of a pipeline, measure F1 and speed, and save the result.
 
-    The saved pipeline runs with ONNX Runtime and cannot be trained.
+    With the modes `onnx` and `onnx-int8`, the saved pipeline runs with ONNX Runtime and cannot be
+    trained.
 
     Args:
         model: Name or path of the pipeline.
@@ -75,8 +79,7 @@ def optimize(
             "(--dev)."
         )
     encoder = shim.network.lm
-    int8 = Mode(mode) is Mode.onnx_int8
-    optimised = OnnxEncoder(export_encoder(encoder, int8=int8), encoder.config)
+    optimised = _optimised(encoder, Mode(mode))
     rounds = []
     for _ in range(ROUNDS):
         for lm in (encoder, optimised):
@@ -93,11 +96,21 @@ def optimize(
         shutil.copytree(nlp.path, folder, dirs_exist_ok=True, ignore=HIDDEN)
         shutil.rmtree(folder / name)
         pipe.to_disk(folder / name)
-        # `spacy package` makes these the requirements of the package.
-        meta = srsly.read_json(folder / "meta.json")
-        meta["requirements"] = sorted({*meta.get("requirements", ()), RUNTIME})
-        srsly.write_json(folder / "meta.json", meta)
+        if shim.is_optimised:
+            # `spacy package` makes these the requirements of the package.
+            meta = srsly.read_json(folder / "meta.json")
+            meta["requirements"] = sorted({*meta.get("requirements", ()), RUNTIME})
+            srsly.write_json(folder / "meta.json", meta)
     return Optimized(before, after)
+
+
+def _optimised(encoder: PreTrainedModel, mode: Mode) -> PreTrainedModel | OnnxEncoder:
+    if mode is Mode.half:
+        rounded = copy.deepcopy(encoder)
+        round_to_half(rounded)
+        return rounded
+    graph = export_encoder(encoder, int8=mode is Mode.onnx_int8)
+    return OnnxEncoder(graph, encoder.config)
 
 
 def _measure(nlp: Language, pipe: MSLM, path: Path) -> Measured:

@@ -30,6 +30,8 @@ MIMIC_VARS = {
     "vars.terms": "README.md",
     "vars.text": "corpus/mimic/train.spacy",
 }
+# The encoder and the text of `mini` are the user's own files, too.
+MINI_VARS = {"vars.mini_teacher": "setup.py", "vars.mini_text": "README.md"}
 
 
 def read_project(**overrides: str) -> dict:
@@ -42,6 +44,7 @@ PROJECTS = {
     "all": read_project(),
     "blurb": read_project(**BLURB_VARS),
     "mimic": read_project(**MIMIC_VARS),
+    "mini": read_project(**MINI_VARS),
 }
 STEPS = [(name, step) for name, project in PROJECTS.items() for step in project["workflows"][name]]
 PROJECT = PROJECTS["blurb"]

@@ -1,0 +1,47 @@
+"""Find the entities of one text: a first look at a pipeline."""
+
+from typing import NamedTuple
+
+import spacy
+
+from ..pipeline.find import find_mslm
+from ..util.extensions import confidence_of
+
+DEFAULT_MODEL = "en_mslm_mini"
+
+
+class Found(NamedTuple):
+    """An entity: its text, type, character offsets, and the probability that it is right."""
+
+    text: str
+    label: str
+    start: int
+    end: int
+    confidence: float | None
+
+
+def find_entities(text: str, model: str = DEFAULT_MODEL) -> list[Found]:
+    """Return the entities of a text in order.
+
+    Args:
+        text: The text.
+        model: Name or path of the pipeline.
+
+    Raises:
+        OSError: If the pipeline is not installed.
+        ValueError: If it has no `mslm` pipe.
+    """
+    if model == DEFAULT_MODEL and not spacy.util.is_package(model):
+        raise OSError(
+            f"{model} is not installed. Give the name or path of another pipeline (--model), or "
+            "build it in the project folder: python -m spacy project run mini. Then install its "
+            "wheel with pip."
+        )
+    nlp = spacy.load(model)
+    _, pipe = find_mslm(nlp, model)
+    doc = nlp(text)
+    spans = doc.ents if pipe.spans_key is None else doc.spans[pipe.spans_key]
+    return [
+        Found(span.text, span.label_, span.start_char, span.end_char, confidence_of(span))
+        for span in sorted(spans)
+    ]
