@@ -173,7 +173,7 @@ def test_a_run_that_stopped_goes_on_as_if_it_had_not(folder: Path, monkeypatch) 
             "cannot teach this encoder",
         ),
         ({"paths.teacher": "{}/teacher", "vars.encoder": None}, "needs an encoder"),
-        ({"paths.teacher": "{}/teacher", "pretraining.kl_weight": -1.0}, "cannot be negative"),
+        ({"paths.teacher": "{}/teacher", "pretraining.kl_weight": -1.0}, "0 or more"),
         ({"paths.teacher": "{}/nowhere"}, "Could not load the encoder"),
     ],
 )
