@@ -103,7 +103,8 @@ def make_mslm(
     Args:
         nlp: The pipeline.
         name: The name of the pipe.
-        model: `spacy_mslm.MSLM.v1`, or a model with the same interface.
+        model: `spacy_mslm.MSLM.v1`, which detects mentions and then classifies them, or
+            `spacy_mslm.MSLM.v2`, which tags each entity type separately.
         masking: The masking strategy (`misc` registry), which chooses the pieces to mask.
         mask_weights: The weights of masked pieces of each kind in the masked-LM loss (`misc`
             registry).
@@ -111,9 +112,9 @@ def make_mslm(
             number or a schedule over update steps.
         view: What the tagging heads read in training: `clean`, `masked` (the paper) or `mixed`.
         mask_probability: The probability of masking a window in the `mixed` view.
-        spans_key: Write to `doc.spans[spans_key]` instead of `doc.ents`.
+        spans_key: Read and write `doc.spans[spans_key]` instead of `doc.ents`.
         token_probabilities: Also store the probabilities of B, I, O for each token in
-            `doc._.bio_probabilities`, (tokens, 3).
+            `doc._.bio_probabilities`, (tokens, 3), or (tokens, types, 3) with `MSLM.v2`.
         transition_weight: The weight of tag transitions of the training set in decoding. With 0,
             the only rule is that I cannot follow O.
         batch_pieces: The maximum number of padded wordpieces that go through the encoder at once.
