@@ -16,7 +16,7 @@ from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.tasks.heatmap.reading import read_model
 from spacy_mslm.tasks.optimization import optimize
 from spacy_mslm.training.losses import Terms, count_totals, joint_loss
-from spacy_mslm.types import MISSING, Block, Entity, PaddedBatch, Prediction, no_ints
+from spacy_mslm.types import MISSING, Block, Entity, Evidence, PaddedBatch, Prediction, no_ints
 from spacy_mslm.util.extensions import annotated_labels, set_annotated_labels
 
 from ..conftest import TEXTS, make_examples
@@ -183,14 +183,9 @@ def test_partial_annotation_needs_a_typed_model(make_nlp):
 
 
 def test_overlapping_mentions_go_to_spans_and_the_most_confident_to_ents(make_typed):
-    predicted = [
-        Entity(0, 3, 0, 0.6),
-        Entity(1, 3, 1, 0.9),
-        Entity(4, 6, 0, 0.8),
-        Entity(5, 6, 1, 0.8),  # as confident, but shorter
-        Entity(7, 8, 1, 0.5),
-        Entity(7, 8, 0, 0.4),
-    ]
+    places = [(0, 3, 0, 0.6), (1, 3, 1, 0.9), (4, 6, 0, 0.8)]
+    places += [(5, 6, 1, 0.8), (7, 8, 1, 0.5), (7, 8, 0, 0.4)]  # as confident, but shorter
+    predicted = [Entity(*place, Evidence(1.0, 1.0, 1.0, 1.0, 1)) for place in places]
     prediction = Prediction(predicted, np.zeros((9, 2, 3)))
     for key in (None, "sc"):
         nlp = make_typed(["A", "B"], spans_key=key)
