@@ -118,6 +118,10 @@ def test_a_network_learns_soft_tags(make_nlp):
     assert np.abs(prediction.bio - targets).max() < 0.05
 
 
+def found_at(start: int, end: int, type_: int, confidence: float) -> Entity:
+    return Entity(start, end, type_, confidence, Evidence(confidence, 1.0, 1.0, 1.0, end - start))
+
+
 def document(n: int) -> Pieces:
     return Pieces(np.arange(n), np.arange(n), ["w"] * n, np.array([0]))
 
@@ -126,8 +130,9 @@ def test_teachers_are_averaged_and_vote_on_types():
     """Alone, each teacher is sure of one of the two mentions; the mean finds both."""
     b, i, o = (0.98, 0.01, 0.01), (0.02, 0.96, 0.02), (0.01, 0.01, 0.98)
     weak = (0.45, 0.05, 0.5)
-    one = Prediction([Entity(0, 2, 1, 0.9)], np.array([b, i, o, weak, o]))
-    two = Prediction([Entity(0, 1, 0, 0.3), Entity(3, 4, 0, 0.8)], np.array([b, i, o, b, o]))
+    one = Prediction([found_at(0, 2, 1, 0.9)], np.array([b, i, o, weak, o]))
+    entities = [found_at(0, 1, 0, 0.3), found_at(3, 4, 0, 0.8)]
+    two = Prediction(entities, np.array([b, i, o, b, o]))
     transitions = transition_scores(np.zeros((3, 3)), 0.5)
     bio, mentions = combine(document(5), [one, two], transitions, ["Chemical", "Disease"])
     assert mentions == [Mention(0, 2, "Disease"), Mention(3, 4, "Chemical")]

@@ -8,13 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_mslm.training.swap import confirmed, swap_mentions, swapped
-from spacy_mslm.types import B, Entity, I, O, Pieces, Prediction, Row
+from spacy_mslm.types import B, Entity, Evidence, I, O, Pieces, Prediction, Row
 
 
 def row(ids: list[int], at: list[int], tags: list[int], mentions: list[tuple[range, int]]) -> Row:
     kinds = np.zeros(len(ids), dtype=np.int8)
     places = [(np.array(pieces), type_) for pieces, type_ in mentions]
     return Row(np.array(ids), kinds, np.array(at), np.array(tags), places)
+
+
+def found_at(start: int, end: int, type_: int, confidence: float) -> Entity:
+    return Entity(start, end, type_, confidence, Evidence(confidence, 1.0, 1.0, 1.0, end - start))
 
 
 # Words of one piece, but for the 12 13 and 21 22 23.
@@ -69,7 +73,7 @@ def test_a_new_mention_that_the_model_does_not_find_is_left_out():
 
     def predict(documents: list[Pieces]) -> list[Prediction]:
         read.extend(pieces.token_of.tolist() for pieces in documents)
-        return [Prediction([Entity(0, 2, 0, 0.9)], np.zeros((0, 3))) for _ in documents]
+        return [Prediction([found_at(0, 2, 0, 0.9)], np.zeros((0, 3))) for _ in documents]
 
     found = swapped(THREE, 0, ONE, 0)
     other_type = replace(found, mentions=[(found.mentions[0][0], 1)])
