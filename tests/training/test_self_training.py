@@ -30,6 +30,7 @@ from spacy_mslm.training.step import learn
 from spacy_mslm.types import (
     MISSING,
     Entity,
+    Evidence,
     MaskableWindow,
     Mention,
     Pieces,
