@@ -6,6 +6,7 @@ from .accuracy import accuracy
 from .annotate import annotate
 from .long_text import long_text
 from .masking_cost import masking_cost
+from .operations import operations
 from .reference import reference, report
 from .reliability import reliability
 from .scale import scale
@@ -27,6 +28,7 @@ app.command("strategies")(strategies)
 app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
 app.command("reliability")(reliability)
+app.command("operations")(operations)
 app.command("scale")(scale)
 app.command("several-types")(several_types)
 app.command("speed")(speed)

@@ -175,23 +175,27 @@ def _encode(
 ) -> torch.Tensor:
     """Return (pieces of the group, hidden): each piece's vector from the window that owns it."""
     sequences: list[np.ndarray] = []
-    places: list[tuple[slice, slice]] = []  # in the group, and in the row of the window
+    firsts: list[int] = []  # of the pieces that a window owns, in its row
+    owned: list[np.ndarray] = []  # their places in the group
     offset = 0
     for part in group:
         for window in part.windows:
             sequences.append(documents[part.document].ids[window.start : window.end])
-            owned = window.own_end - window.own_start
-            first = len(wordpieces.prefix) + window.own_start - window.start
-            places.append((slice(offset, offset + owned), slice(first, first + owned)))
-            offset += owned
+            firsts.append(len(wordpieces.prefix) + window.own_start - window.start)
+            end = offset + window.own_end - window.own_start
+            owned.append(np.arange(offset, end))
+            offset = end
     vectors = torch.empty(offset, network.hidden_size, device=network.device)
     for indices in batch_by_padded_size(sequences, batch_pieces, wordpieces.extra):
         padded = pad_ids([sequences[i] for i in indices], wordpieces)
         with fast_kernels(network.device):
-            encoded = network.encode(*padded).view(len(indices), -1, network.hidden_size)
-        for row, i in enumerate(indices):
-            in_group, in_row = places[i]
-            vectors[in_group] = encoded[row, in_row]
+            encoded = network.encode(*padded)
+        # One copy for a batch: on a GPU, a copy for each window would take as long as the encoder.
+        width = padded.ids.shape[1]
+        rows = [row * width + firsts[i] + np.arange(len(owned[i])) for row, i in enumerate(indices)]
+        places = np.stack([np.concatenate([owned[i] for i in indices]), np.concatenate(rows)])
+        in_group, in_batch = torch.from_numpy(places).to(vectors.device)
+        vectors.index_copy_(0, in_group, encoded.index_select(0, in_batch).to(vectors.dtype))
     return vectors
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ..masking.weights import MaskWeights
-from ..model.network import HeadOutputs
+from ..model.network import HeadOutputs, to_device
 from ..types import BLM, ELM, MISSING, PaddedBatch
 
 
@@ -112,18 +112,15 @@ def joint_loss(
         *(None if t is None else t.detach().float().requires_grad_(True) for t in outputs)
     )
     device = next((t.device for t in leaves if t is not None), torch.device("cpu"))
-
-    def to(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
+    mask_ids, tags, types = to_device((batch.mask_ids, batch.tags, batch.types), device)
     values: dict[str, torch.Tensor] = {}
     if leaves.mlm is not None and totals.mlm:
-        weights = to(piece_weights(batch.mask_kinds, mask_weights))
-        values["mlm"] = mlm_loss(leaves.mlm, to(batch.mask_ids), weights, totals.mlm)
+        weights = torch.from_numpy(piece_weights(batch.mask_kinds, mask_weights)).to(device)
+        values["mlm"] = mlm_loss(leaves.mlm, mask_ids, weights, totals.mlm)
     if leaves.ed is not None and totals.ed:
-        values["ed"] = mean_loss(leaves.ed, to(batch.tags), totals.ed)
+        values["ed"] = mean_loss(leaves.ed, tags, totals.ed)
     if leaves.el is not None:
-        values["el"] = mean_loss(leaves.el, to(batch.types), totals.el)
+        values["el"] = mean_loss(leaves.el, types, totals.el)
     gradients = {}
     for name, value in values.items():
         leaf = getattr(leaves, name)

@@ -39,7 +39,7 @@ class _CpuKernels(TorchFunctionMode):
 def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:
     tensors = (input, weight) if bias is None else (input, weight, bias)
     plain = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
-    return plain and input.numel() > 0
+    return plain and input.numel() > 0 and not torch.is_autocast_enabled("cpu")
 
 
 def _linear(

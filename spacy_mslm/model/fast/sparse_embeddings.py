@@ -17,10 +17,13 @@ from transformers import PreTrainedModel
 
 
 def use_sparse_gradient(lm: PreTrainedModel, device: torch.device) -> None:
-    """Make the gradient of the input embeddings consist of the rows that were read."""
+    """Make the gradient of the input embeddings consist of the rows that were read, on a CPU.
+
+    On a GPU, torch would wait for the device in each backward pass to count the rows.
+    """
     vectors = lm.get_input_embeddings()
     if isinstance(vectors, nn.Embedding):
-        vectors.sparse = device.type in ("cpu", "cuda")  # MPS has no sparse tensors
+        vectors.sparse = device.type == "cpu"
 
 
 def make_dense(parameters: Iterable[nn.Parameter]) -> None:
