@@ -1,13 +1,16 @@
 """`spacy_mslm.MSLM.v1` and `.v2`: the network as a thinc model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
+from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
+from ..pieces.collate import pad_rows
 from ..pieces.windows import WindowSettings
-from ..types import PaddedBatch
+from ..types import MISSING, UNMASKED, PaddedBatch, Row
 from ..util.settings import check_at_least
 from .checkpoints import load_checkpoint
 from .network import HeadOutputs, MSLMNetwork
@@ -152,10 +155,33 @@ def blank_copy(model: MSLMModel) -> MSLMModel:
 
 
 def forward(
-    model: MSLMModel, batch: PaddedBatch, is_train: bool
+    model: MSLMModel, batch: PaddedBatch | Sequence[Doc], is_train: bool
 ) -> tuple[HeadOutputs, Callable[[HeadOutputs], None]]:
-    """Run the network through the shim."""
+    """Run the network through the shim.
+
+    Args:
+        model: The model.
+        batch: Windows; or documents, as `spacy debug model` gives them, all tokens of which are
+            tagged.
+        is_train: Whether gradients are computed.
+    """
+    if not isinstance(batch, PaddedBatch):
+        batch = _tag_all(model, batch)
     return shim_of(model)(batch, is_train, dropout=model.attrs["dropout_rate"])
+
+
+def _tag_all(model: MSLMModel, docs: Sequence[Doc]) -> PaddedBatch:
+    """Return the windows of documents, without gold annotation."""
+    wordpieces = shim_of(model).wordpieces
+    rows = []
+    for pieces in wordpieces(list(docs)):
+        firsts = pieces.starts[pieces.tagged]
+        for window in window_settings(model).cover(pieces):
+            at = firsts[(firsts >= window.own_start) & (firsts < window.own_end)] - window.start
+            kinds = np.full(window.end - window.start, UNMASKED, dtype=np.int8)
+            tags = np.full(len(at), MISSING)
+            rows.append(Row(pieces.ids[window.start : window.end], kinds, at, tags))
+    return pad_rows([rows], wordpieces)
 
 
 def init(model: MSLMModel, X: Any = None, Y: Any = None) -> None:

@@ -222,6 +222,14 @@ def test_debug_config_finds_the_shipped_config_complete(name: str, work: SimpleN
 # ---- training ----
 
 
+def test_debug_model_reads_documents(work: SimpleNamespace) -> None:
+    """It gives documents to the model, not windows."""
+    config = CONFIGS / "vanilla.cfg"
+    result = succeed("debug", "model", config, "mslm", "-P3", *options(work.overrides))
+    assert "Successfully ended analysis" in result.stdout
+    assert "HeadOutputs" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("name", "view"),
     [
