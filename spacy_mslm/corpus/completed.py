@@ -46,7 +46,7 @@ class CompletedCorpus:
     """
 
     def __init__(
-        self, corpus: Reader, models: str | Sequence[str], min_confidence: float = 0.5
+        self, corpus: Reader, models: str | Sequence[str], min_confidence: float = 0.0
     ) -> None:
         self.corpus = corpus
         self.models = [models] if isinstance(models, str) else list(models)
