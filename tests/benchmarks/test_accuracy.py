@@ -105,7 +105,7 @@ def test_trials_run_once_and_are_reported(spec, tmp_path):
 def test_shipped_specs_are_read(path: Path) -> None:
     trials = read_spec(path, Path("runs")).trials
     assert len({trial.key for trial in trials}) == len(trials)
-    assert any(trial.name == "vanilla" for trial in trials)
+    assert any(trial.config == "vanilla" for trial in trials)
     for trial in trials:
         assert (ROOT / "configs" / f"{trial.config}.cfg").exists()
 
