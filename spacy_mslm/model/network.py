@@ -242,10 +242,13 @@ class MSLMNetwork(nn.Module):
 
 
 def to_device(arrays: Sequence[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """Copy arrays of one type of numbers to a device, all at once: a copy has a fixed cost."""
-    joined = torch.from_numpy(np.concatenate([array.ravel() for array in arrays])).to(device)
-    parts = joined.split([array.size for array in arrays])
-    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
+    """Copy arrays to a device, all of a type of numbers at once: a copy has a fixed cost."""
+    copied: dict[int, torch.Tensor] = {}
+    for dtype in {array.dtype for array in arrays}:
+        at = [i for i, array in enumerate(arrays) if array.dtype == dtype]
+        joined = torch.from_numpy(np.concatenate([arrays[i].ravel() for i in at])).to(device)
+        copied.update(zip(at, joined.split([arrays[i].size for i in at]), strict=True))
+    return [copied[i].view(array.shape) for i, array in enumerate(arrays)]
 
 
 def mean_pool(vectors: torch.Tensor, groups: torch.Tensor, n: int) -> torch.Tensor:

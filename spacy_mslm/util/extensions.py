@@ -10,7 +10,8 @@ that are annotated in a gold document, or None if all are. A token outside the m
 document is known to be outside only for these types.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from spacy.tokens import Doc, Span
@@ -20,31 +21,26 @@ def _data(span: Span) -> dict[Any, Any]:
     return span.doc.user_data  # whose keys are not only strings, as spaCy's types say
 
 
-def _getter(name: str) -> Callable[[Span], float | None]:
-    def get(span: Span) -> float | None:
-        values = _data(span).get(("._.", name, span.start_char, span.end_char))
-        # Files of earlier versions have a number, without the label.
-        return values.get(span.label_) if isinstance(values, dict) else values
-
-    return get
+def _get(name: str, span: Span) -> float | None:
+    values = _data(span).get(("._.", name, span.start_char, span.end_char))
+    # Files of earlier versions have a number, without the label.
+    return values.get(span.label_) if isinstance(values, dict) else values
 
 
-def _setter(name: str) -> Callable[[Span, float | dict[str, float] | None], None]:
-    def set_(span: Span, value: float | dict[str, float] | None) -> None:
-        key = ("._.", name, span.start_char, span.end_char)
-        if isinstance(value, dict):  # from Doc.from_json, which knows no labels
-            _data(span)[key] = value
-            return
-        known = _data(span).get(key)
-        others = known if isinstance(known, dict) else {}
-        _data(span)[key] = {**others, span.label_: value}
-
-    return set_
+def _set(name: str, span: Span, value: float | dict[str, float] | None) -> None:
+    key = ("._.", name, span.start_char, span.end_char)
+    if isinstance(value, dict):  # from Doc.from_json, which knows no labels
+        _data(span)[key] = value
+        return
+    known = _data(span).get(key)
+    others = known if isinstance(known, dict) else {}
+    _data(span)[key] = {**others, span.label_: value}
 
 
 for _name in ("confidence", "raw_confidence"):
     if not Span.has_extension(_name):
-        Span.set_extension(_name, getter=_getter(_name), setter=_setter(_name))
+        # spaCy sends extensions to worker processes, so they must not be local functions.
+        Span.set_extension(_name, getter=partial(_get, _name), setter=partial(_set, _name))
 for _name in ("bio_probabilities", "annotated_labels"):
     if not Doc.has_extension(_name):
         Doc.set_extension(_name, default=None)

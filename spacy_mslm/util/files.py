@@ -260,11 +260,9 @@ def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        if err.errno is None or err.filename == str(path):
+        if err.errno is None or not (err.filename is None or _is_temporary(err.filename)):
             raise
-        if err.errno in _WRITING or err.filename is None or _is_temporary(err.filename):
-            raise OSError(err.errno, err.strerror, str(path)) from None
-        raise
+        raise OSError(err.errno, err.strerror, str(path)) from None
     except Exception as err:
         found = _OS_ERROR.search(str(err))
         if found is None or int(found[1]) not in _WRITING:

@@ -16,7 +16,8 @@ def test_command_converts_it_and_marks_it_as_not_comparable(ebm_nlp, tmp_path):
     result = run_spacy("mslm", "convert", ebm_nlp, tmp_path / "out")
     told = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 0, told
-    assert "train ebm_nlp 10 120 30 Mortality, Pain, Physical" in told
+    assert "train ebm_nlp 10 120 30 dev ebm_nlp 2 24 6" in told
+    assert all(f"{label} 10 2" in told for label in ("Mortality", "Pain", "Physical"))
     assert "not comparable" in told and "NOT COMPARABLE" in told
     assert "train: 10 gold mention(s) left out, each as it has no type" in told
     assert "101 41:47, 102 41:47" in told and "secret" not in told

@@ -48,9 +48,17 @@ def entities(doc):
 
 def test_sentences_mentions_and_lines(small):
     assert list(read_iob(small)) == [
-        ("small.tsv:1", ["The", "breast", "cancer", "ataxia"], [(1, 3, "D"), (3, 4, "D")], 1, ()),
-        ("small.tsv:6", ["No"], [], 6, ()),
-        ("small.tsv:8", ["Heparin"], [(0, 1, "C")], 8, ()),
+        (
+            "small.tsv:1",
+            ["The", "breast", "cancer", "ataxia"],
+            [(1, 3, "D"), (3, 4, "D")],
+            1,
+            (),
+            (),
+            "",
+        ),
+        ("small.tsv:6", ["No"], [], 6, (), (), ""),
+        ("small.tsv:8", ["Heparin"], [(0, 1, "C")], 8, (), (), ""),
     ]
 
 

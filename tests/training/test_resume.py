@@ -221,13 +221,14 @@ def test_other_settings_are_named(
     other = tmp_path / "other.tsv"
     write_iob(other, TRAIN[:3])
     changes = {"training.dropout": 0.3, "paths.train": str(other), "vars.encoder": str(tmp_path)}
-    with pytest.raises(ValueError, match=r"other settings or other input files: ") as caught:
-        train(
-            *(CONFIGS / "mslm.cfg", interrupted.output, {**interrupted.overrides, **changes}),
-            resume=True,
-            **interrupted.code,
-        )
-    for name in ("components.mslm.model.encoder", "corpora.train.path", "training.dropout"):
+    names = ("training.dropout", "corpora.train.path", "components.mslm.model.encoder")
+    for (key, value), name in zip(changes.items(), names, strict=True):
+        with pytest.raises(ValueError, match=r"other settings or other input files: ") as caught:
+            train(
+                *(CONFIGS / "mslm.cfg", interrupted.output, {**interrupted.overrides, key: value}),
+                resume=True,
+                **interrupted.code,
+            )
         assert f"settings.{name}" in str(caught.value)
 
 

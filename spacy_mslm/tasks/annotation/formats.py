@@ -147,8 +147,8 @@ class Spacy:
         shard = empty_bin()
         for doc in docs:
             confidences = {
-                name: _rounded(value)
-                for name, value in doc.user_data.items()
+                name: {label: _rounded(value) for label, value in values.items()}
+                for name, values in doc.user_data.items()
                 if isinstance(name, tuple) and name[:2] == ("._.", "confidence")
             }
             id_ = doc.user_data["id"]
