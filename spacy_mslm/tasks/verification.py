@@ -12,6 +12,7 @@ from ..util.manifest import (
     files_of,
     find_faults,
     read_manifest,
+    rewritten,
     write_manifest,
 )
 
@@ -21,7 +22,7 @@ class Verification:
     """The result of a verification.
 
     folder: The folder that was verified.
-    files: Number of files in its manifest.
+    files: Number of files in its manifest, without those that `spacy package` writes again.
     faults: The files that are missing or were changed.
     unknown: Files that are not in the manifest. spaCy does not read them.
     """
@@ -61,4 +62,6 @@ def verify(model: str, *, update: bool = False) -> Verification:
             "the manifest with --update."
         )
     unknown = sorted(set(files_of(folder)) - sums.keys())
-    return Verification(folder, len(sums), find_faults(folder, sums), unknown)
+    checked = sums.keys() - rewritten(folder)
+    faults = find_faults(folder, {name: sums[name] for name in checked})
+    return Verification(folder, len(checked), faults, unknown)

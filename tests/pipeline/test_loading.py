@@ -85,6 +85,21 @@ def test_a_pipe_can_be_loaded_from_the_folder_of_another_pipeline(model, make_nl
     nlp.get_pipe("mslm").from_disk(model / "nested" / "mslm")
 
 
+def test_the_meta_data_of_a_package_are_those_of_spacy_package(model, tmp_path):
+    package = tmp_path / "en_found"
+    shutil.copytree(model, package / "en_found-1.0.0")
+    inner = package / "en_found-1.0.0"
+    meta = (inner / "meta.json").read_text(encoding="utf8").replace('"lang"', '"lang" ')
+    (inner / "meta.json").write_text(meta, encoding="utf8")
+    with pytest.raises(ValueError, match=r"meta\.json was damaged"):
+        spacy.load(inner)
+    (package / "__init__.py").touch()
+    assert spacy.load(inner).has_pipe("mslm") and not verify(str(inner)).faults
+    damage(inner / "vocab" / "strings.json", 1)
+    with pytest.raises(ValueError, match=r"strings\.json was damaged"):
+        load_pipeline(str(inner))
+
+
 # ---- verify ----
 
 
