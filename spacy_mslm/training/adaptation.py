@@ -9,10 +9,10 @@ labels of the stage are those of the labelled set, training starts with these he
 """
 
 import hashlib
+import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,8 @@ import spacy
 import torch
 from safetensors.torch import load_file, save_file
 from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import filter_spans, minibatch
+from spacy.util import minibatch
 from thinc.api import Optimizer
 
 from ..corpus.weak_corpus import WeakCorpus
@@ -39,9 +38,12 @@ from ..util.progress import progress_bar
 from ..util.settings import check_at_least, check_between
 from ..util.stage_folder import StageFolder
 from .checkpoint import StageCheckpoint
+from .labelling import Labelling
 
 if TYPE_CHECKING:
     from ..pipeline.component import MSLM
+
+logger = logging.getLogger("spacy_mslm")
 
 RECORD = "adaptation.json"
 HEADS = "heads.safetensors"
@@ -55,6 +57,11 @@ OWN_OF_PIPE = (
     *("factory", "view", "mask_probability", "masking", "mask_weights", "loss_weights", "seed"),
     *("scorer", "score_perplexity", "score_masked", "token_probabilities", "threshold"),
     *("batch_pieces", "max_unaligned"),
+)
+# Settings of the stage that do not change its teacher.
+OF_TEXT = (
+    *("corpus", "steps", "optimizer", "masking", "mask_weights", "loss_weights", "view"),
+    "mask_probability",
 )
 OWN_OF_MODEL = ("@architectures", "mixed_precision", "gradient_checkpointing")
 
@@ -187,7 +194,7 @@ def adapt(
     with torch.random.fork_rng():  # the run continues the same whether or not the stage is run
         # A run with the same seed must not start with the initial heads of the stage.
         torch.manual_seed(adaptation.seed + SEED_OFFSET)
-        annotate = None
+        labelling = None
         if needs_teacher:
             teacher = make_pipe(**TEACHER, **teacher_settings)
             labelled = list(get_examples())
@@ -196,20 +203,20 @@ def adapt(
                 *(teacher, labelled, adaptation, adaptation.teacher_steps),
                 *(adaptation.teacher_optimizer, TEACHER_TITLE, checkpoints.get(TEACHER_TITLE)),
             )
-            annotate = partial(_entities, teacher)
+            labelling = Labelling(teacher, adaptation.corpus.min_confidence)
             del teacher
         config = {"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
-        sentences = adaptation.corpus(spacy.blank(str(nlp.lang), config=config), annotate)
+        sentences = adaptation.corpus(spacy.blank(str(nlp.lang), config=config), labelling)
         wanted = adaptation.steps * adaptation.batch_size
         examples = list(progress_bar(islice(sentences, wanted), total=wanted, desc="Sentences"))
+        if labelling is not None:
+            _check_labels(labelling, len(examples), wanted)
         if not examples:
             raise ValueError(
-                "The text for adaptation has no sentence in which an entity was found, or the "
-                "teacher was never confident of one (adaptation.corpus.min_confidence). Check "
-                "--paths.text and, if given, --paths.terms. A teacher is more confident after more "
-                "--training.max_steps."
+                "The text for adaptation has no sentence in which an entity was found. Check "
+                "--paths.text and, if given, --paths.terms."
             )
-        del annotate, sentences  # the network of the teacher is no longer needed
+        del labelling, sentences  # the network of the teacher is no longer needed
         student = make_pipe(**adaptation.pipe_settings)
         # The labels of a teacher are those of the labelled set, even if it found none of a type.
         own = labels if adaptation.corpus.all_need_labels else student.gold_labels(examples)
@@ -239,10 +246,12 @@ def stage_checkpoints(
     """
     if stage.settings["settings"] is None:
         return {}
+    of_teacher = {k: v for k, v in stage.settings["settings"].items() if k not in OF_TEXT}
+    known = {TEACHER_TITLE: {**stage.settings, "settings": of_teacher}}
     return {
         title: StageCheckpoint(
             stage.path.with_name(f"{stage.path.name}.{title.lower()}-checkpoint"),
-            {**stage.settings, "stage": title},
+            {**known.get(title, stage.settings), "stage": title},
             n,
             every,
         )
@@ -327,13 +336,19 @@ def _train(
                 checkpoint.write({"model": pipe.model}, optimizer, step)
 
 
-def _entities(teacher: "MSLM", docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Yield documents with the teacher's entities in `doc.ents`, also if it writes span groups."""
-    for doc in teacher.pipe(docs, batch_size=256):
-        for spans in doc.spans.values():
-            doc.set_ents(filter_spans(spans), default="outside")
-        doc.spans.clear()
-        yield doc
+def _check_labels(labelling: Labelling, found: int, wanted: int) -> None:
+    """Log what a teacher found, and raise a ValueError if it is too little to learn from."""
+    if (labelling.is_stopped and found < wanted) or not found:
+        raise ValueError(
+            f"{labelling.summary()} That is too little for adaptation, which takes {wanted:,} "
+            f"sentences.{labelling.advice()}"
+        )
+    logger.info(labelling.summary())
+    if found < wanted:
+        logger.warning(
+            f"The text has {found:,} of the {wanted:,} sentences that adaptation takes, so they "
+            f"are used {wanted / found:.1f} times. Give more text, or fewer adaptation.steps."
+        )
 
 
 def labelled_set_digest(examples: Iterable[Example]) -> str:

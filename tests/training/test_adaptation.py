@@ -1,6 +1,7 @@
 """The stage before training: what it learns, what it leaves behind, and when it is not run."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -188,6 +189,32 @@ def test_without_terms_a_teacher_labels_the_text(make, make_nlp, tmp_path, spans
     pipe.spans_key = None  # what follows looks at entities
     plain = make_nlp()
     assert term_perplexity(pipe, nlp) < 0.2 * term_perplexity(plain.get_pipe("mslm"), plain)
+
+
+def test_a_teacher_that_is_rarely_sure_stops_early_and_is_kept(make, tmp_path, caplog):
+    """It says what it read and what to set, and with that setting it is not trained again."""
+    lines = "".join(f"note {i} : asthma after aspirin .\n" for i in range(5000))
+    (tmp_path / "long.txt").write_text(lines, encoding="utf8")
+    corpus = {"terms": None, "text": str(tmp_path / "long.txt"), "min_confidence": 1.0}
+    steps = {"steps": 4000, "teacher_steps": 12}
+    with pytest.raises(ValueError, match=r"too little for adaptation.* 8,000 sentences") as caught:
+        initialize(make(corpus=corpus, **steps))
+    numbers = re.search(r"read (\d+) sen.* in (\d+) of .* in (\d+) none below 1", str(caught.value))
+    assert numbers is not None
+    read, found, kept = map(int, numbers.groups())
+    assert read < 1000 and found >= 200 and kept == 0
+    assert not (tmp_path / "adapted").exists()
+    state = tmp_path / "adapted.teacher-checkpoint" / "state.safetensors"
+    stamp = state.stat().st_mtime_ns
+    with pytest.raises(ValueError, match=r"too little for adaptation") as caught:
+        initialize(make(corpus={**corpus, "min_confidence": 0.999999}, **steps))
+    assert state.stat().st_mtime_ns == stamp  # a teacher that is trained writes it
+    advised = re.search(r"min_confidence to ([\d.]+)\.", str(caught.value))
+    assert advised is not None and 0 < float(advised[1]) < 1
+    caplog.set_level("INFO", "spacy_mslm")
+    corpus["min_confidence"] = float(advised[1])
+    initialize(make(corpus=corpus, **{**steps, "steps": 4}))
+    assert "The teacher read" in caplog.text and not state.exists()
 
 
 def test_heads_are_kept_though_the_text_lacks_a_type(make, tmp_path):
