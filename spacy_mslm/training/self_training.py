@@ -316,7 +316,7 @@ def combine(
 
 def soft_gold(bio: np.ndarray, mentions: Sequence[Mention], sure: float) -> Gold:
     """Return the annotation that is learnt: tags that are at least `sure`, and the types of the
-    mentions that consist of such tags. All other tags are missing."""
+    mentions whose tags are all sure. All other tags are missing."""
     known = bio.max(axis=1) >= sure
     tags = np.where(known, O, MISSING)
     for start, end, _ in mentions:

@@ -73,7 +73,7 @@ def test_annotation_survives_a_node(model, cluster, tmp_path):
     killer.join()
     assert found.documents == 600 and found.failed == 0
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
-    # A pipeline that is not there is told as it is locally.
+    # The message about a missing pipeline is the same as without Ray.
     with pytest.raises(ValueError, match="There is no pipeline"):
         annotate("nothing", notes, tmp_path / "other", **ray)
 

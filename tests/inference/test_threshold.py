@@ -101,7 +101,7 @@ def test_it_is_saved_and_a_changed_config_wins(trained, tmp_path):
 
 @pytest.mark.parametrize("key", ["threshold", "threshold.Disease"])
 def test_spacy_find_threshold(train_once, tmp_path, key):
-    """Its table has the scores of the pipeline with each threshold, and the best one is told."""
+    """Its table has the scores of the pipeline with each threshold, and it names the best one."""
     types = key.count(".") == 1
     nlp = train_once(35, drop=0.1, **({"threshold": {"Disease": 0.0}} if types else {}))
     safe_save(nlp, tmp_path / "model")
