@@ -51,6 +51,7 @@ class Trial(NamedTuple):
 
     overrides: Settings of the config, as in the options of `spacy train`.
     drop_mentions: Share of the training mentions to leave out.
+    keep: Keep the pipeline in the folder of the trial, `model-last`, as a teacher of other trials.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Trial(NamedTuple):
     config: str
     overrides: dict[str, Any]
     drop_mentions: float
+    keep: bool
 
     @property
     def key(self) -> str:
@@ -71,12 +73,14 @@ class Spec(NamedTuple):
     split: The split that trials are scored on, `dev` or `test`.
     text: Text for adaptation. It is copied to the folder of the trials as `text.txt.gz`, without
         the sentences of dev and test sets.
+    bf16: Train in bfloat16, see `scripts/bf16.py`.
     """
 
     split: str
     data: Path
     encoder: str
     text: Path | None
+    bf16: bool
     trials: list[Trial]
 
 
@@ -127,8 +131,9 @@ def read_spec(path: Path, folder: Path) -> Spec:
     spec = srsly.read_yaml(path)
     trials = []
     for name, trial in spec["trials"].items():
-        for dataset in trial.get("sets", spec["sets"]):
-            for seed in trial.get("seeds", spec["seeds"]):
+        # All sets with the first seed come first, so that a queue that ends early has them.
+        for seed in trial.get("seeds", spec["seeds"]):
+            for dataset in trial.get("sets", spec["sets"]):
                 overrides = {**spec.get("overrides", {}), **trial.get("overrides", {})}
                 marks = {"{output}": str(folder), "{set}": dataset, "{seed}": str(seed)}
                 for key, value in overrides.items():
@@ -140,10 +145,12 @@ def read_spec(path: Path, folder: Path) -> Spec:
                     Trial(
                         *(name, dataset, seed, trial["config"], overrides),
                         drop_mentions=trial.get("drop_mentions", 0.0),
+                        keep=trial.get("keep", False),
                     )
                 )
     text = ROOT / spec["text"] if "text" in spec else None
-    return Spec(spec["split"], ROOT / spec["data"], str(ROOT / spec["encoder"]), text, trials)
+    data, encoder = ROOT / spec["data"], str(ROOT / spec["encoder"])
+    return Spec(spec["split"], data, encoder, text, spec.get("bf16", False), trials)
 
 
 def run_trials(spec: Spec, folder: Path, results: Path) -> None:
@@ -207,7 +214,9 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     if trial.drop_mentions:
         train = drop_mentions(train, folder / "train.tsv", trial.drop_mentions)
     command = [
-        *(sys.executable, "-m", "spacy", "train", str(CONFIGS / f"{trial.config}.cfg")),
+        sys.executable,
+        *([str(ROOT / "scripts" / "bf16.py")] if spec.bf16 else ["-m"]),
+        *("spacy", "train", str(CONFIGS / f"{trial.config}.cfg")),
         *("--output", str(folder), "--paths.train", str(train)),
         *("--paths.dev", str(data / SPLITS["dev"]), "--vars.encoder", spec.encoder),
         *("--system.seed", str(trial.seed)),
@@ -228,7 +237,7 @@ def run_trial(spec: Spec, trial: Trial, folder: Path) -> dict[str, Any]:
     limit, seed = (trial.overrides.get(f"vars.{name}", 0) for name in ("limit", "sample_seed"))
     nlp = spacy.load(folder / "model-last")
     scores, counts = score(nlp, data / SPLITS[spec.split], train, limit, seed)
-    for model in ("model-best", "model-last"):
+    for model in ["model-best"] if trial.keep else ["model-best", "model-last"]:
         shutil.rmtree(folder / model)
     return {
         "trial": trial.name,
