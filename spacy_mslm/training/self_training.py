@@ -83,7 +83,8 @@ class SelfTraining:
         teacher_steps: The number of updates of each teacher.
         teacher_optimizer: The optimizer of the teachers.
         masking: Masks what the student reads of the text. Labelled sentences are not masked.
-        teachers: The number of teachers.
+        teachers: The number of teachers that the stage trains, or folders of trained pipelines that
+            have the encoder's wordpieces and the labels of the labelled set.
         batch_size: The number of windows in an update.
         labelled: The number of labelled windows among them.
         swapped: The number of labelled windows in which a mention is replaced by another one of its
@@ -109,7 +110,7 @@ class SelfTraining:
         teacher_steps: int,
         teacher_optimizer: Optimizer,
         masking: Masking,
-        teachers: int = 2,
+        teachers: int | list[str] = 2,
         batch_size: int = 16,
         labelled: int = 4,
         swapped: float = 1.0,
@@ -131,8 +132,9 @@ class SelfTraining:
                 f"labelled is {labelled}, but must be at least 0 and below batch_size "
                 f"({batch_size}), so that each update has text."
             )
-        if teachers < 1 or passes < 1:
-            raise ValueError(f"teachers ({teachers}) and passes ({passes}) must be at least 1.")
+        n_teachers = teachers if isinstance(teachers, int) else len(teachers)
+        if n_teachers < 1 or passes < 1:
+            raise ValueError(f"teachers ({n_teachers}) and passes ({passes}) must be at least 1.")
         if not 0 <= empty < 1:
             raise ValueError(f"empty is {empty}, but must be at least 0 and below 1.")
         self.corpus = corpus
@@ -197,13 +199,19 @@ def self_train(
         # A run with the same seed must not start with the initial heads of the stage.
         torch.manual_seed(stage.seed + SEED_OFFSET)
         labelled = list(get_examples())
-        teachers = [make_pipe(**TEACHER, **teacher_settings) for _ in range(stage.teachers)]
-        if teachers[0].typed:
+        student = make_pipe(**TEACHER, **teacher_settings)
+        if student.typed:
             raise ValueError(
                 "Self-training takes the architecture spacy_mslm.MSLM.v1. For MSLM.v2, which tags "
                 "each type separately, use spacy_mslm.Adaptation.v1."
             )
-        _train_teachers(stage, teachers, labelled, labels, checkpoints.get(TEACHERS_TITLE))
+        if isinstance(stage.teachers, int):
+            teachers = [make_pipe(**TEACHER, **teacher_settings) for _ in range(stage.teachers)]
+            _train_teachers(stage, teachers, labelled, labels, checkpoints.get(TEACHERS_TITLE))
+        else:
+            teachers = [_load_teacher(path, student, labels) for path in stage.teachers]
+        student.start(labelled, labels)
+        _check_pieces(teachers, student)
         blank = spacy.blank(
             str(nlp.lang), config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}}
         )
@@ -217,14 +225,38 @@ def self_train(
         gold = _labelled_rows(teachers[0], labelled)
         gold += _swapped_rows(stage, teachers[0], gold)
         del teachers
-        student = make_pipe(**TEACHER, **teacher_settings)
-        student.start(labelled, labels)
         _train_student(stage, student, passages, gold, checkpoints.get(TITLE))
     seconds = round(time.process_time() - start)
     save_student(folder, student, {"sentences": len(passages), "cpu_seconds": seconds})
     for checkpoint in checkpoints.values():
         checkpoint.remove()
     return folder.path
+
+
+def _load_teacher(path: str, student: "MSLM", labels: Sequence[str]) -> "MSLM":
+    """Load the `mslm` pipe of a trained pipeline.
+
+    Raises:
+        ValueError: If the pipeline has no such pipe, or the pipe has other labels.
+    """
+    pipes = [pipe for _, pipe in spacy.load(path).pipeline if isinstance(pipe, type(student))]
+    if len(pipes) != 1 or pipes[0].typed or pipes[0].labels != tuple(labels):
+        found = "; ".join(", ".join(pipe.labels) for pipe in pipes) or "none"
+        raise ValueError(
+            f"{path} cannot teach: a teacher has one mslm pipe, of spacy_mslm.MSLM.v1, with the "
+            f"labels of the labelled set ({', '.join(labels)}). Labels found: {found}."
+        )
+    return pipes[0]
+
+
+def _check_pieces(teachers: Sequence["MSLM"], student: "MSLM") -> None:
+    """Raise a ValueError if a teacher reads other wordpieces than the student."""
+    own = student.shim.wordpieces.tokenizer.get_vocab()
+    if any(teacher.shim.wordpieces.tokenizer.get_vocab() != own for teacher in teachers):
+        raise ValueError(
+            "A teacher has other wordpieces than the encoder. Train the teachers with the same "
+            "--vars.encoder."
+        )
 
 
 def _train_teachers(

@@ -12,6 +12,7 @@ import torch
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
+from transformers import BertForMaskedLM, BertTokenizerFast
 
 from spacy_mslm.corpus.text_corpus import TextCorpus
 from spacy_mslm.inference.decoding import transition_scores
@@ -248,6 +249,61 @@ def test_a_text_without_mentions_leaves_nothing_behind(make, tmp_path):
     with pytest.raises(ValueError, match=r"found no mention .* --paths\.text"):
         initialize(make(teachers=1, teacher_steps=30))
     assert not (tmp_path / "adapted").exists()
+
+
+def test_trained_pipelines_are_teachers(make, tmp_path, encoder):
+    """They are used as they are: the text has no labels, and nothing else knows of them."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe(
+        "mslm", config={**PAPER, "model": {"encoder": str(encoder), "window": 40, "context": 8}}
+    )
+    examples = make_examples(nlp)
+    optimizer = registry.resolve({"o": OPTIMIZER})["o"]
+    nlp.initialize(lambda: examples)
+    nlp.to_disk(tmp_path / "untrained")
+    for _ in range(60):
+        nlp.update(examples, sgd=optimizer)
+    nlp.to_disk(tmp_path / "trained")
+    teachers = [str(tmp_path / "trained")]
+    student = make(teachers=teachers, teacher_steps=1)
+    initialize(student)
+    assert found(student, "the patient had asthma .") == [("asthma", "Disease")]
+    # Their content is a setting of the stage.
+    (tmp_path / "trained").rename(tmp_path / "moved")
+    initialize(make(teachers=[str(tmp_path / "moved")], teacher_steps=1))
+    with pytest.raises(ValueError, match=r"settings\.teachers"):
+        initialize(make(teachers=[str(tmp_path / "untrained")], teacher_steps=1))
+
+
+def with_another_piece(encoder: Path, folder: Path) -> Path:
+    vocabulary = folder / "vocab.txt"
+    folder.mkdir()
+    vocabulary.write_text((encoder / "vocab.txt").read_text() + "zoster\n")
+    tokenizer = BertTokenizerFast(vocab_file=str(vocabulary), do_lower_case=True)
+    tokenizer.save_pretrained(folder)
+    model = BertForMaskedLM.from_pretrained(encoder)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_teachers_with_other_labels_or_pieces_are_refused(make, tmp_path, encoder):
+    blank = spacy.blank("en")
+    blank.to_disk(tmp_path / "blank")
+    with pytest.raises(ValueError, match=r"blank cannot teach.*Labels found: none"):
+        initialize(make(teachers=[str(tmp_path / "blank")]))
+    nlp = make()
+    initialize(nlp)
+    nlp.to_disk(tmp_path / "teacher")
+    other = with_another_piece(encoder, tmp_path / "other")
+    with pytest.raises(ValueError, match="other wordpieces"):
+        initialize(
+            make(
+                model={"encoder": str(other)},
+                teachers=[str(tmp_path / "teacher")],
+                output=str(tmp_path / "out"),
+            )
+        )
 
 
 def test_a_model_with_separate_types_is_refused(make):
