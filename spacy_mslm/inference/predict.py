@@ -194,6 +194,10 @@ def _encode(
         width = padded.ids.shape[1]
         rows = [row * width + firsts[i] + np.arange(len(owned[i])) for row, i in enumerate(indices)]
         places = np.stack([np.concatenate([owned[i] for i in indices]), np.concatenate(rows)])
+        if vectors.device.type == "cpu":
+            # In numpy: threads of torch would keep those of ONNX Runtime from the next batch.
+            vectors.numpy()[places[0]] = encoded.float().numpy()[places[1]]
+            continue
         in_group, in_batch = torch.from_numpy(places).to(vectors.device)
         vectors.index_copy_(0, in_group, encoded.index_select(0, in_batch).to(vectors.dtype))
     return vectors

@@ -33,9 +33,9 @@ def find_entities(text: str, model: str = DEFAULT_MODEL) -> list[Found]:
     """
     if model == DEFAULT_MODEL and not spacy.util.is_package(model):
         raise OSError(
-            f"{model} is not installed. Give the name or path of another pipeline (--model), or "
-            "build it in the project folder: python -m spacy project run mini. Then install its "
-            "wheel with pip."
+            f"{model} is not installed. Install its wheel, which is in the repository of "
+            "spacy-mslm: pip install models/en_mslm_mini-0.1.0-py3-none-any.whl. Or give the name "
+            "or path of another pipeline (--model)."
         )
     nlp = spacy.load(model)
     _, pipe = find_mslm(nlp, model)

@@ -44,6 +44,7 @@ PROJECTS = {
     "all": read_project(),
     "blurb": read_project(**BLURB_VARS),
     "mimic": read_project(**MIMIC_VARS),
+    "pretrain": read_project(),
     "mini": read_project(**MINI_VARS),
 }
 STEPS = [(name, step) for name, project in PROJECTS.items() for step in project["workflows"][name]]

@@ -49,4 +49,4 @@ def test_nothing_found_and_nothing_given(model: str) -> None:
 def test_without_the_default_pipeline_the_message_says_what_to_do() -> None:
     shown = run_spacy("mslm", "try", TEXT)
     assert shown.returncode == 1
-    assert "project run mini" in " ".join(shown.stdout.split())
+    assert "pip install models/en_mslm_mini" in " ".join(shown.stdout.split())

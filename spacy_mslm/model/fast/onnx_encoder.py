@@ -41,6 +41,8 @@ class OnnxEncoder(nn.Module):
             raise ImportError(Errors.M025.format(error=err)) from err
         options = SessionOptions()
         options.intra_op_num_threads = threads
+        # Its threads would go on spinning after a batch, beside those of torch.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session: InferenceSession = InferenceSession(
                 self.graph, options, providers=["CPUExecutionProvider"]
