@@ -11,6 +11,7 @@ import spacy
 import torch
 
 from spacy_mslm.model.checkpoints import load_checkpoint
+from spacy_mslm.model.fast.int8_embedding import replace_piece_embeddings
 from spacy_mslm.model.fast.int8_linear import Int8Linear, replace_linear_layers
 from spacy_mslm.model.fast.onnx_encoder import OnnxEncoder
 from spacy_mslm.model.fast.onnx_export import export_encoder
@@ -175,6 +176,7 @@ def test_families(family, int8, tmp_path):
         assert not any(isinstance(module, Int8Linear) for module in lm.modules())
         assert b"MatMulIntegerToFloat" in graph.graph
         replace_linear_layers(lm.base_model)
+        replace_piece_embeddings(lm.base_model)
     for rows, width in ((1, 5), (3, 17)):
         ids = torch.randint(5, 30, (rows, width))
         mask = torch.ones_like(ids)

@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ...errors import Errors
+from .int8_embedding import replace_piece_embeddings
 from .int8_linear import replace_linear_layers
 
 OPSET = 17
@@ -34,7 +35,8 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
 
     Args:
         lm: The encoder with its masked-LM head, which is left out.
-        int8: Whether linear layers compute with 8-bit integers, see `int8_linear`.
+        int8: Whether linear layers compute with 8-bit integers (`int8_linear`), and embeddings are
+            stored in them (`int8_embedding`).
 
     Returns:
         The content of an .onnx file.
@@ -51,6 +53,7 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
     if int8:
         encoder = copy.deepcopy(encoder)
         replace_linear_layers(encoder)
+        replace_piece_embeddings(encoder)
     # An example. The graph takes any ids and any shape.
     ids = torch.ones(2, 8, dtype=torch.int64)
     mask = torch.ones_like(ids)
