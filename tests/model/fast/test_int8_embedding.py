@@ -1,4 +1,4 @@
-"""Embeddings in 8-bit integers: numbers worked out by hand, and how far they are from the floats."""
+"""Embeddings in 8-bit integers: numbers worked out by hand, and the distance to the floats."""
 
 from pathlib import Path
 
