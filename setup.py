@@ -64,18 +64,23 @@ ENTRY_POINTS = {
     ],
 }
 
+# The versions that a release was tested with are in constraints.txt.
 BASE = [
+    "numpy>=1.26",
     "spacy>=3.8.2,<3.9.0",
-    "spacy-transformers>=1.4.0,<1.5.0",
     "thinc>=8.3.4,<8.4.0",
-    # Below 2.6 transformers refuses `.bin` weights; from 2.14 on the default wheel pulls CUDA.
-    "torch>=2.6,<2.14",
-    "transformers>=4.48,<4.53.3",
+    # Below 2.6 transformers refuses `.bin` weights.
+    "torch>=2.6",
+    "transformers>=4.48,<6",
     "typer>=0.9",
 ]
+# A peer in benchmarks, and a partner: its pipes can read our encoder. It pins transformers below
+# 4.53.3.
+SPACY_TRANSFORMERS = "spacy-transformers>=1.4.0,<1.5.0"
 EXTRAS = {
-    # scispaCy pins numpy below 2: it stays out of the base install.
-    "weak": ["pysbd>=0.3.4", "scispacy>=0.6.2,<0.7"],
+    # scispaCy pins numpy below 2, of which there is no wheel from Python 3.13 on.
+    "weak": ["pysbd>=0.3.4", "scispacy>=0.6.2,<0.7; python_version < '3.13'"],
+    "spacy-transformers": [SPACY_TRANSFORMERS],
     "skweak": ["skweak==0.3.3"],
     # From 26 on it refuses the numpy below 2 that scispaCy needs; below 16 it refuses numpy 2.
     "parquet": ["pyarrow>=16,<26"],
@@ -83,7 +88,7 @@ EXTRAS = {
     # `spacy mslm optimize` writes with onnx; a pipeline that it has written needs onnxruntime.
     "onnx": ["onnx>=1.16", "onnxruntime>=1.18"],
     # What the workflows of project.yml need: `spacy package --build wheel`, and pictures.
-    "project": ["build", "matplotlib>=3.8"],
+    "project": ["build", "matplotlib>=3.8", SPACY_TRANSFORMERS],
     # Its actors are used, not Ray Data, which would add pandas and pyarrow.
     "ray": ["ray>=2.55"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
@@ -108,8 +113,10 @@ EXTRAS["dev"] = [
     "ruff>=0.6",
     "seqeval>=1.2.2",
     "skweak==0.3.3",
+    SPACY_TRANSFORMERS,
 ]
-EXTRAS["all"] = sorted({r for name in ("weak", "onnx", "plots", "ray") for r in EXTRAS[name]})
+ALL = ("weak", "onnx", "plots", "ray", "spacy-transformers")
+EXTRAS["all"] = sorted({r for name in ALL for r in EXTRAS[name]})
 
 setup(
     name="spacy-mslm",
@@ -119,7 +126,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     author="The spacy-mslm team",
-    python_requires=">=3.10,<3.13",
+    python_requires=">=3.10",
     packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
     package_data={"spacy_mslm": ["py.typed", "data/*.json"]},
     install_requires=BASE,
@@ -129,6 +136,8 @@ setup(
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
         "Topic :: Scientific/Engineering :: Medical Science Apps.",
         "Topic :: Text Processing :: Linguistic",
     ],

@@ -86,7 +86,7 @@ def subword_tokenizer(family: str) -> PreTrainedTokenizerFast:
 
 def wordpiece_tokenizer(folder: Path) -> BertTokenizerFast:
     (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf8")
-    return BertTokenizerFast(vocab_file=str(folder / "vocab.txt"))
+    return BertTokenizerFast.from_pretrained(folder)
 
 
 def build_checkpoint(folder: Path, family: str, **config: Any) -> Path:

@@ -107,7 +107,7 @@ def build_encoder(folder: Path, **config: object) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     vocab = folder / "vocab.txt"
     vocab.write_text("\n".join(PIECES) + "\n", encoding="utf8")
-    tokenizer = BertTokenizerFast(vocab_file=str(vocab), do_lower_case=True)
+    tokenizer = BertTokenizerFast.from_pretrained(folder, do_lower_case=True)
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     shape = {

@@ -2,6 +2,7 @@
 what installing it asks for."""
 
 import ast
+import re
 import string
 import sys
 from collections import Counter
@@ -271,13 +272,33 @@ def test_codes_are_unique_and_in_order(name: str, letter: str) -> None:
 # ---- metadata ----
 
 
-def test_the_base_install_is_small_and_pins_no_numpy() -> None:
+def test_the_base_install_is_small_and_pins_nothing_of_today() -> None:
     requirements = [Requirement(line) for line in METADATA.requires or []]
     base = {r.name for r in requirements if "extra" not in str(r.marker)}
-    assert base == {"spacy", "spacy-transformers", "thinc", "torch", "transformers", "typer"}
+    assert base == {"numpy", "spacy", "thinc", "torch", "transformers", "typer"}
+    for r in requirements:
+        allowed = {"torch": "2.15.0", "numpy": "2.4.6", "transformers": "5.23.0"}.get(r.name)
+        assert allowed is None or allowed in r.specifier, r
     # Other extras, too, must not bring the old numpy along.
     weak = [r for r in requirements if r.name == "scispacy"]
     assert weak and all("weak" in str(r.marker) or "all" in str(r.marker) for r in weak)
+
+
+def test_the_tested_versions_satisfy_the_requirements() -> None:
+    """Those of constraints.txt, which the commands of the README install."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf8").splitlines()
+    pinned = {r.name: r for r in map(Requirement, filter(None, (li.split("#")[0] for li in lines)))}
+    for requirement in map(Requirement, METADATA.requires or []):
+        for pin in pinned[requirement.name].specifier if requirement.name in pinned else ():
+            assert pin.operator == "==" and pin.version in requirement.specifier, requirement
+    base = {r.name for r in map(Requirement, METADATA.requires or []) if r.marker is None}
+    assert base <= set(pinned)
+
+
+def test_nothing_imports_spacy_transformers() -> None:
+    """It is an extra."""
+    for path in (ROOT / "spacy_mslm").rglob("*.py"):
+        assert not re.search(r"(import|from) spacy_transformers", path.read_text("utf8")), path
 
 
 def test_all_extras_can_be_installed_together() -> None:
@@ -291,5 +312,5 @@ def test_all_extras_can_be_installed_together() -> None:
 def test_metadata_tells_licence_and_python() -> None:
     assert "MIT" in (METADATA.metadata["License"], METADATA.metadata["License-Expression"])
     assert (ROOT / "LICENSE").read_text(encoding="utf8").startswith("MIT License")
-    assert set(METADATA.metadata["Requires-Python"].split(",")) == {">=3.10", "<3.13"}
+    assert set(METADATA.metadata["Requires-Python"].split(",")) == {">=3.10"}
     assert METADATA.version == sys.modules["spacy_mslm"].__version__

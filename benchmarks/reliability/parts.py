@@ -76,7 +76,7 @@ def build_encoder(folder: Path) -> Path:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split(), *SIGNS]
     pieces += [f"##{sign}" for sign in SIGNS]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf8")
-    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    BertTokenizerFast.from_pretrained(folder).save_pretrained(folder)
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = BertConfig(vocab_size=len(pieces), intermediate_size=64, **shape)

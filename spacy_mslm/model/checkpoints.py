@@ -21,9 +21,14 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.modeling_utils import no_init_weights
+from transformers import __version__ as transformers_version
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
+
+if transformers_version.startswith("4."):
+    from transformers.modeling_utils import no_init_weights
+else:
+    from transformers.initialization import no_init_weights
 
 from ..errors import Errors
 from ..pieces.wordpieces import Wordpieces
@@ -32,6 +37,8 @@ from ..util.manifest import check_folder, is_pointer
 
 logger = logging.getLogger("spacy_mslm")
 
+# The argument, and setting in a config, for the type of the weights.
+DTYPE = "torch_dtype" if transformers_version.startswith("4.") else "dtype"
 # A vocabulary is cased if more than this share of its pieces has upper-case letters. Uncased BERT
 # vocabularies have none except special pieces, cased ones have 20 % or more.
 CASED_SHARE = 0.01
@@ -46,7 +53,6 @@ def load_checkpoint(name: str) -> tuple[PreTrainedModel, Wordpieces]:
     Raises:
         ValueError: If one of them cannot be loaded, or they do not belong together.
     """
-    check_checkpoint(name)
     model = load_encoder(name)
     return model, load_wordpieces(name, model)
 
@@ -109,16 +115,22 @@ def load_encoder(name: str) -> PreTrainedModel:
 
     If the checkpoint has no such head (ELECTRA discriminators, sentence encoders), it gets a new
     one that is tied to the input embeddings.
+
+    Raises:
+        ValueError: If it cannot be loaded, or a file was changed or names files elsewhere.
     """
+    check_checkpoint(name)
     # transformers' report of missing weights is a page long. Ours is below.
     verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         model, info = AutoModelForMaskedLM.from_pretrained(
             name,
             config=_no_compile(config),
-            torch_dtype=torch.float32,
+            **{DTYPE: torch.float32},
             weights_only=True,
             trust_remote_code=False,
             output_loading_info=True,
@@ -129,8 +141,8 @@ def load_encoder(name: str) -> PreTrainedModel:
             raise ValueError(
                 f"The weights of {name!r} are a pickle that would run code when it is loaded, "
                 "so they were not loaded. Convert them on a machine where this is safe: load the "
-                "model with transformers and write it with `model.save_pretrained(folder, "
-                "safe_serialization=True)`."
+                "model with transformers and write it with `model.save_pretrained(folder)`, as "
+                "safetensors."
             ) from err
         raise ValueError(
             f"Could not load the encoder {name!r}: {str(err) or type(err).__name__}\nGive a "
@@ -139,6 +151,8 @@ def load_encoder(name: str) -> PreTrainedModel:
         ) from err
     finally:
         transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
     prefix = f"{model.base_model_prefix}."
     faulty = [key for key in info["missing_keys"] if key.startswith(prefix)]
     # Keys; in older versions of transformers, tuples of a key and two shapes.
@@ -174,9 +188,7 @@ def build_encoder(config: PretrainedConfig) -> PreTrainedModel:
     """Create an encoder from its config, without initial weights: they will be overwritten."""
     with no_init_weights():
         model = AutoModelForMaskedLM.from_config(
-            config,
-            torch_dtype=torch.float32,
-            trust_remote_code=False,
+            config, trust_remote_code=False, **{DTYPE: torch.float32}
         )
     # transformers ties weights at the end of its initialization, which was skipped.
     model.tie_weights()
@@ -225,6 +237,9 @@ def load_fast_tokenizer(name: str) -> PreTrainedTokenizerFast:
             tokenizer = AutoTokenizer.from_pretrained(
                 name, use_fast=True, trust_remote_code=False, do_lower_case=False
             )
+        # transformers 5 makes up a vocabulary of special pieces if there is none.
+        if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+            raise ValueError("empty vocabulary")
     except Exception as err:  # transformers raises various errors if there is no tokenizer
         raise ValueError(
             f"Could not load a tokenizer from {name!r} ({type(err).__name__}). Put "
@@ -241,7 +256,7 @@ def load_fast_tokenizer(name: str) -> PreTrainedTokenizerFast:
 
 def save_checkpoint(model: PreTrainedModel, name: str, folder: Path) -> None:
     """Write an encoder as a checkpoint folder, with the tokenizer of the checkpoint `name`."""
-    model.save_pretrained(folder, safe_serialization=True)
+    model.save_pretrained(folder)  # as safetensors, which is the default
     load_fast_tokenizer(name).save_pretrained(folder)
 
 
@@ -275,13 +290,10 @@ def _max_length(tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> i
 
 
 def _is_refused_pickle(err: BaseException | None) -> bool:
-    """Return whether an error was caused by torch's weights-only loader.
+    """Return whether an error was caused by torch's weights-only loader, which transformers wraps.
 
-    transformers wraps this error. It wraps its own error about a file that git-lfs did not fetch in
-    the same way.
+    Pointers of Git LFS, which are no pickles either, are refused before.
     """
-    if "git-lfs" in str(err):
-        return False
     while err is not None and not isinstance(err, pickle.UnpicklingError):
         err = err.__cause__ or err.__context__
     return err is not None

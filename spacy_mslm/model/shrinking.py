@@ -158,5 +158,5 @@ def shrink_model(
 
 def save_half(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write a checkpoint folder with weights in 16-bit floats, half the size of 32-bit floats."""
-    model.half().save_pretrained(folder, safe_serialization=True)
+    model.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)

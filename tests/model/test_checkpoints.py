@@ -24,7 +24,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from spacy_mslm.model.checkpoints import load_checkpoint, load_encoder
+from spacy_mslm.model.checkpoints import DTYPE, load_checkpoint, load_encoder
 from spacy_mslm.model.mlm_heads import HEADS
 from spacy_mslm.model.network import MSLMNetwork
 from spacy_mslm.model.optimizer import make_adamw
@@ -242,7 +242,7 @@ def test_stored_buffers_are_loaded_too(encoder):
 def test_half_precision_weights_are_loaded_in_full(tmp_path):
     folder = build_encoder(tmp_path)
     BertForMaskedLM.from_pretrained(folder).half().save_pretrained(folder)
-    assert json.loads((folder / "config.json").read_text())["torch_dtype"] == "float16"
+    assert json.loads((folder / "config.json").read_text())[DTYPE] == "float16"
     assert {p.dtype for p in load_encoder(str(folder)).parameters()} == {torch.float32}
 
 
@@ -316,7 +316,7 @@ def test_pickled_code_is_not_run(zipped, tmp_path):
         path.write_bytes(pickle.dumps(weights))
     else:
         torch.save(weights, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ValueError, match=r"not loaded\. Convert them .*safe_serialization=True"):
+    with pytest.raises(ValueError, match=r"not loaded\. Convert them .*safetensors"):
         load_encoder(str(folder))
     assert not (tmp_path / "marker").exists()
 

@@ -26,12 +26,15 @@ MakeNlp = Callable[..., Language]
 
 
 @pytest.fixture
-def on_meta(make_nlp: MakeNlp) -> tuple[Language, MSLMNetwork]:
+def on_meta(make_nlp: MakeNlp, monkeypatch: pytest.MonkeyPatch) -> tuple[Language, MSLMNetwork]:
     nlp = make_nlp()
     network = nlp.get_pipe("mslm").shim.network
-    # transformers looks into the attention mask, which is a copy from the device, only for SDPA.
+    # transformers looks into the attention mask, which is a copy from the device: version 4 only
+    # for SDPA, version 5 for any attention.
     use_sparse_gradient(network.lm, torch.device("meta"))
     network.lm.base_model.attn_implementation = "eager"
+    look = "transformers.masking_utils._ignore_bidirectional_mask_sdpa"
+    monkeypatch.setattr(look, lambda *_: False, raising=False)
     return nlp, network.to("meta")
 
 
