@@ -1,24 +1,50 @@
-"""kill -9 at random moments. What was there stays whole, and the next run ends the same."""
+"""kill -9 at random moments. What was there stays whole, and the next run ends the same.
 
-import json
+Two kinds of commands: those that replace an output, which has to be the old or the new one, and
+those that continue, whose result has to be that of a run without an interruption.
+"""
+
 import random
 import shutil
-import time
-from collections.abc import Callable, Iterator
+import signal
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import spacy
-from spacy.language import Language
+from spacy.cli.package import package
 from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_mslm.pipeline.saving import safe_save
-from spacy_mslm.tasks import calibrate, convert, label, pretrain, verify
+from spacy_mslm.tasks import (
+    Mode,
+    annotate,
+    calibrate,
+    convert,
+    label,
+    optimize,
+    pretrain,
+    train,
+    verify,
+)
 
-from .parts import SENTENCES, Row, Setup, files_of, kill_until_done, run_forked
+from .experiment import Run
+from .hostile import label_settings, write_notes
+from .parts import ROOT, SENTENCES, Row, Work, files_of, run_forked, time_of
 
-ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs"
+# A run that continues is killed up to so many times before it may finish.
+IN_A_ROW = 5
+# Files with times or with the path of the output in them.
+VARYING = (
+    *("pretraining.json", "adaptation.json", "stats.json", "mslm_manifest.json", "card.md"),
+    *("meta.json", "checkpoint.json", "config.cfg"),
+)
+
+Task = Callable[[Path], object]
+Make = Callable[[Work, Path], Task]
 
 
 def write_iob(path: Path, n: int) -> Path:
@@ -42,65 +68,95 @@ def write_dev(folder: Path) -> Path:
     return folder / "dev.spacy"
 
 
-def kill_tasks(setup: Setup, nlp: Language) -> Iterator[Row]:
-    """Kill saving, calibration and conversion: the output is the old or the new one, complete."""
-    folder = setup.sub("kills")
-    model, dev = folder / "model", write_dev(folder)
+# ---- tasks, each of which gets a folder and returns what to run with an output ----
+
+
+def saving(work: Work, folder: Path) -> Task:
+    return lambda out: safe_save(work.nlp, out)
+
+
+def calibrating(work: Work, folder: Path) -> Task:
+    """In place, as by default."""
+    dev = write_dev(folder)
+    old = folder / "old"
+    safe_save(work.nlp, old)
+
+    def task(out: Path) -> None:
+        if not out.exists():
+            shutil.copytree(old, out)
+        calibrate(str(out), dev)
+
+    return task
+
+
+def optimizing(work: Work, folder: Path) -> Task:
+    dev = write_dev(folder)
+    safe_save(work.nlp, folder / "old")
+    return lambda out: optimize(str(folder / "old"), out, Mode.onnx_int8, dev, force=True)
+
+
+def converting(work: Work, folder: Path) -> Task:
     corpus = write_iob(folder / "in.tsv", 100)
-    safe_save(nlp, model)
-    old = files_of(model)
-    n = setup.count(100)
-
-    def is_whole() -> bool:
-        return not verify(str(model)).faults and not verify(str(model)).unknown
-
-    killed, survived = kill_until_done(lambda: safe_save(nlp, model), n, 1, is_whole)
-    yield Row("kill -9: saving", killed, survived, lost=killed - survived)
-    killed, survived = kill_until_done(lambda: calibrate(str(model), dev), n, 2, is_whole)
-    yield Row("kill -9: calibrate in place", killed, survived, lost=killed - survived)
-    out = folder / "out.spacy"
-    convert(corpus, out)
-    whole = out.read_bytes()
-    killed, survived = kill_until_done(
-        lambda: convert(corpus, out), n, 3, lambda: out.read_bytes() == whole
-    )
-    yield Row("kill -9: convert", killed, survived, lost=killed - survived)
-    # The next process that writes there removes what the killed ones left.
-    run_forked(lambda: safe_save(nlp, model))
-    run_forked(lambda: convert(corpus, out))
-    left = [path for path in folder.iterdir() if path.name.startswith(".")]
-    same = files_of(model).keys() == old.keys()
-    yield Row("leftovers of the killed processes", 1, int(not left and same), wrong=len(left))
+    return lambda out: convert(corpus, out)
 
 
-def kill_stages(setup: Setup) -> Iterator[Row]:
-    """Kill weak labels and pretraining, which continue and end with the same bytes."""
-    folder = setup.sub("stages")
-    n = setup.count(100)
-    with (folder / "notes.jsonl").open("w", encoding="utf8") as file:
-        for i in range(400):
-            text = " ".join(text for text, _ in SENTENCES * 3)
-            row = {"text": f"Note {i}. {text}", "row_id": i, "subject_id": i // 2}
-            file.write(json.dumps(row) + "\n")
-    header = "term\tid\tsource\tsemantic_type\n"
-    terms = "asthma\tC1\tx\tT047\nrenal failure\tC2\tx\tT047\n"
-    (folder / "terms.tsv").write_text(header + terms, encoding="utf8")
-    settings = {
-        "paths.notes": str(folder / "notes.jsonl"),
-        "paths.terms": str(folder / "terms.tsv"),
-        "paths.clusters": str(ROOT / "assets" / "semantic_types.yml"),
-        "labelling.chunk": 20,
+def packaging(work: Work, folder: Path) -> Task:
+    safe_save(work.nlp, folder / "old")
+
+    def task(out: Path) -> None:
+        out.mkdir(exist_ok=True)
+        named = {"name": "tiny", "version": "1.0.0", "force": True}
+        package(folder / "old", out, **cast(Any, named), create_sdist=False, create_wheel=True)
+
+    return task
+
+
+def training(work: Work, folder: Path) -> Task:
+    settings = training_settings(work, folder)
+    path = CONFIGS / "mslm.cfg"
+    return lambda out: train(path, out, settings, resume=True, checkpoint_every=3)
+
+
+def adapting(work: Work, folder: Path) -> Task:
+    """A teacher, the labels that it gives to plain text, and the encoder that learns from them."""
+    text = folder / "text.txt"
+    text.write_text("the patient had asthma after aspirin .\n" * 20, encoding="utf8")
+    stage = "initialize.components.mslm.adaptation"
+    settings = training_settings(work, folder) | {
+        "paths.text": str(text),
+        "training.max_steps": 2,
+        f"{stage}.steps": 8,
+        f"{stage}.teacher_steps": 8,
+        f"{stage}.checkpoint_every": 2,
+        f"{stage}.corpus.min_confidence": 0.0,
     }
-    yield _kill_and_continue(
-        "weak label",
-        lambda out: label(ROOT / "configs" / "weak.cfg", {**settings, "paths.output": str(out)}),
-        folder,
-        n,
-    )
-    lines = [text for text, _ in SENTENCES] * 60
-    (folder / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf8")
-    pretraining = {
-        "paths.text": str(folder / "text.txt"),
+
+    def task(out: Path) -> None:
+        out.mkdir(exist_ok=True)
+        adapted = {"paths.adapted": str(out / "adapted")}
+        train(CONFIGS / "mslm.cfg", out / "training", {**settings, **adapted}, resume=True)
+
+    return task
+
+
+def training_settings(work: Work, folder: Path) -> dict[str, Any]:
+    """Write corpora, and return settings of a training of twelve updates."""
+    return {
+        "paths.train": str(write_iob(folder / "train.tsv", 8)),
+        "paths.dev": str(write_iob(folder / "dev.tsv", 1)),
+        "vars.encoder": str(work.encoder),
+        "training.max_steps": 12,
+        "training.eval_frequency": 4,
+        "training.batcher.size": 4,
+        "system.seed": 1,
+    }
+
+
+def pretraining(work: Work, folder: Path) -> Task:
+    text = folder / "text.txt"
+    text.write_text("".join(f"{text}\n" for text, _ in SENTENCES * 60), encoding="utf8")
+    settings = {
+        "paths.text": str(text),
         "vars.size": "tiny",
         "pretraining.vocab_size": 60,
         "pretraining.steps": 12,
@@ -108,36 +164,160 @@ def kill_stages(setup: Setup) -> Iterator[Row]:
         "pretraining.length": 16,
         "pretraining.checkpoint_every": 2,
     }
-    yield _kill_and_continue(
-        "pretrain",
-        lambda out: pretrain(ROOT / "configs" / "pretrain.cfg", out, pretraining),
-        folder,
-        n,
-    )
+    return lambda out: pretrain(CONFIGS / "pretrain.cfg", out, settings)
 
 
-def _kill_and_continue(name: str, task: Callable[[Path], Any], folder: Path, kills: int) -> Row:
-    """Kill a stage up to five times before it may finish, again and again."""
-    whole, out = folder / f"{name} whole", folder / name
-    start = time.perf_counter()
-    assert run_forked(lambda: task(whole)) == 0
-    duration = time.perf_counter() - start
-    expected = _comparable(whole)
-    draw = random.Random(name)
-    killed = runs = same = 0
-    while killed < kills and runs < 20 * kills:
-        runs += 1
-        shutil.rmtree(out, ignore_errors=True)
-        own = 0
-        while run_forked(lambda: task(out), draw.uniform(0, duration) if own < 5 else None):
-            own += 1
-        killed += own
-        same += _comparable(out) == expected
-    # Runs are counted, each with up to five kills.
-    return Row(f"kill -9: {name}, {killed} times, continued", runs, same, wrong=runs - same)
+def labelling(work: Work, folder: Path) -> Task:
+    settings = label_settings(folder, _notes(400))
+    return lambda out: label(CONFIGS / "weak.cfg", {**settings, "paths.output": str(out)})
 
 
-def _comparable(folder: Path) -> dict[str, bytes]:
-    """Return the files without those that hold times."""
-    timed = ("pretraining.json", "stats.json", "mslm_manifest.json", "card.md")
-    return {name: data for name, data in files_of(folder).items() if name not in timed}
+def annotating(work: Work, folder: Path) -> Task:
+    safe_save(work.nlp, folder / "old")
+    write_notes(folder / "notes.jsonl", _notes(200))
+    arguments = (str(folder / "old"), folder / "notes.jsonl")
+    return lambda out: annotate(*arguments, out, chunk=10, jobs=1)
+
+
+def _notes(n: int) -> list[str]:
+    return [f"Note {i}. " + " ".join(text for text, _ in SENTENCES * 3) for i in range(n)]
+
+
+# ---- outputs that are replaced ----
+
+
+def kill_replacing(
+    name: str, make: Make, output: str = "out", sent: int = signal.SIGKILL, pipeline: bool = True
+) -> Callable[[Work], Run]:
+    """Return an experiment whose cases are kills of a command that replaces its output.
+
+    After a kill the output has to be the old or the new one. After the last one, the command is run
+    to its end, and nothing else may be left in the folder.
+
+    Args:
+        name: The name of the row.
+        make: Makes the task.
+        output: The name of the output.
+        sent: The signal. After SIGINT, the interrupted process itself has to leave nothing.
+        pipeline: Whether the output is a pipeline, which is verified by its manifest. Other outputs
+            have the same bytes each time.
+    """
+
+    def prepare(work: Work) -> Run:
+        folder = work.new(name.replace(" ", "_"))
+        task = make(work, folder)
+        out = folder / output
+        duration = time_of(lambda: task(out))
+        expected, entries = contents(out), _entries(folder)
+
+        def is_whole() -> bool:
+            if not pipeline:
+                return contents(out) == expected
+            found = verify(str(out))
+            return not found.faults and not found.unknown
+
+        def run(cases: range) -> list[Row]:
+            draw = random.Random(f"{name} {cases.start}")
+            killed = good = attempts = 0
+            while killed < len(cases):
+                attempts = _next_attempt(name, attempts, len(cases))
+                code = run_forked(lambda: task(out), draw.uniform(0, duration), sent)
+                if code == 0:
+                    continue
+                killed += 1
+                if sent == signal.SIGKILL:
+                    good += is_whole() and code == -signal.SIGKILL
+                else:
+                    good += is_whole() and _entries(folder) == entries
+            ended = run_forked(lambda: task(out)) == 0
+            if not (ended and is_whole() and _entries(folder) == entries):
+                good = 0
+            return [Row(name, killed, good, wrong=killed - good)]
+
+        return run
+
+    return prepare
+
+
+# ---- outputs that are continued ----
+
+
+def kill_continued(
+    name: str,
+    make: Make,
+    check: Callable[[Path], bool] | None = None,
+    sent: int = signal.SIGKILL,
+) -> Callable[[Work], Run]:
+    """Return an experiment whose cases are kills of a command that continues.
+
+    A run is killed up to five times and then ends. Its kills are survived if it ends with the files
+    of a run that was not killed.
+
+    Args:
+        name: The name of the row.
+        make: Makes the task.
+        check: Returns whether an unfinished output is as it may be.
+        sent: The signal.
+    """
+
+    def prepare(work: Work) -> Run:
+        folder = work.new(name.replace(" ", "_"))
+        task = make(work, folder)
+        whole, out = folder / "whole", folder / "out"
+        duration = time_of(lambda: task(whole))
+        expected = contents(whole)
+
+        def run(cases: range) -> list[Row]:
+            draw = random.Random(f"{name} {cases.start}")
+            killed = good = attempts = 0
+            while killed < len(cases):
+                attempts = _next_attempt(name, attempts, len(cases))
+                shutil.rmtree(out, ignore_errors=True)
+                own, is_good = 0, True
+                while own < min(IN_A_ROW, len(cases) - killed):
+                    code = run_forked(lambda: task(out), draw.uniform(0, duration), sent)
+                    if code == 0:
+                        break
+                    own += 1
+                    as_sent = sent != signal.SIGKILL or code == -signal.SIGKILL
+                    is_good = is_good and as_sent and (check is None or check(out))
+                same = run_forked(lambda: task(out)) == 0 and contents(out) == expected
+                killed += own
+                good += own if same and is_good else 0
+            return [Row(name, killed, good, wrong=killed - good)]
+
+        return run
+
+    return prepare
+
+
+def _next_attempt(name: str, attempts: int, kills: int) -> int:
+    if attempts >= 20 * kills:
+        raise RuntimeError(f"{name} ends before it can be killed")
+    return attempts + 1
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the content of a file, of the wheels in a folder, or else of its files, but those with
+    times or paths in them."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    wheels = [zipfile.ZipFile(wheel) for wheel in path.rglob("*.whl")]  # a zip file has times
+    if wheels:
+        return {name: wheel.read(name) for wheel in wheels for name in wheel.namelist()}
+    return {n: data for n, data in files_of(path).items() if Path(n).name not in VARYING}
+
+
+def has_no_broken_wheel(out: Path) -> bool:
+    """Return whether there is no wheel, a good one, or one that cannot be installed."""
+    for path in out.glob("*/dist/*.whl"):
+        try:
+            if zipfile.ZipFile(path).testzip() is not None:
+                return False
+        except zipfile.BadZipFile:
+            continue
+    return True
+
+
+def _entries(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}

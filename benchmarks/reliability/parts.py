@@ -3,10 +3,12 @@
 import logging
 import multiprocessing
 import os
-import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 from spacy_mslm.model.optimizer import make_adamw
 
+ROOT = Path(__file__).parents[2]
 WORDS = "the patient had acute renal failure after cisplatin no history of asthma with aspirin"
 SIGNS = [".", ",", "-", "(", ")", "[", "]", *"abcdefghijklmnopqrstuvwxyz0123456789"]
 SENTENCES = [
@@ -25,6 +28,8 @@ SENTENCES = [
     ("no history of asthma with aspirin .", [(14, 20, "Disease"), (26, 33, "Chemical")]),
     ("the patient had aspirin .", [(16, 23, "Chemical")]),
 ]
+# Seconds after which a process that does not end is a fault.
+LIMIT = 600
 TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy_mslm.Tokenizer.v1"}}}
 
 
@@ -48,24 +53,30 @@ class Row(NamedTuple):
     wrong: int = 0
 
 
-class Setup(NamedTuple):
+class Work:
     """What the experiments get.
 
-    Attributes:
-        folder: An empty folder to work in.
-        size: The share of the full size.
+    Args:
+        folder: A folder to work in.
     """
 
-    folder: Path
-    size: float
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
-    def count(self, full: int) -> int:
-        """Return the number of cases, of which there is at least one."""
-        return max(1, round(self.size * full))
+    @cached_property
+    def encoder(self) -> Path:
+        """The folder of an encoder with random weights."""
+        return build_encoder(self.folder / "encoder")
 
-    def sub(self, name: str) -> Path:
-        """Make a folder for an experiment."""
+    @cached_property
+    def nlp(self) -> Language:
+        """A tiny pipeline that finds the entities of the sentences above."""
+        return train_pipeline(self.encoder)
+
+    def new(self, name: str) -> Path:
+        """Return a new empty folder."""
         path = self.folder / name
+        shutil.rmtree(path, ignore_errors=True)
         path.mkdir()
         return path
 
@@ -104,23 +115,35 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def run_forked(function: Callable[[], Any], kill_after: float | None = None) -> int:
-    """Run a function in a fork, and kill it after some seconds.
+def run_forked(
+    function: Callable[[], Any], after: float | None = None, sent: int = signal.SIGKILL
+) -> int:
+    """Run a function in a fork, and send a signal to it and to the processes that it has started.
+
+    Args:
+        function: What to run.
+        after: Seconds until the signal is sent; without it, none is sent.
+        sent: The signal.
 
     Returns:
         The exit code: 0 if it has finished, 1 after an exception, -9 if it was killed.
     """
     process = multiprocessing.get_context("fork").Process(target=_quiet, args=(function,))
     process.start()
-    if kill_after is not None:
-        process.join(kill_after)
+    if after is not None:
+        process.join(after)
         if process.is_alive() and process.pid:
-            os.kill(process.pid, signal.SIGKILL)
-    process.join()
+            with suppress(ProcessLookupError):  # it has not its own group yet, or has ended
+                os.killpg(process.pid, sent)
+    process.join(LIMIT)
+    if process.is_alive() and process.pid:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise TimeoutError(f"a process did not end within {LIMIT} s")
     return process.exitcode or 0
 
 
 def _quiet(function: Callable[[], Any]) -> None:
+    os.setsid()
     logging.disable()
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -128,28 +151,10 @@ def _quiet(function: Callable[[], Any]) -> None:
     function()
 
 
-def kill_until_done(
-    function: Callable[[], Any], kills: int, seed: int, check: Callable[[], bool]
-) -> tuple[int, int]:
-    """Kill a function at random moments until it was killed so often, and start it again each time.
-
-    Args:
-        function: What to run. It is run to its end once, to know how long that takes.
-        kills: How often to kill it.
-        seed: Seed of the moments.
-        check: Returns whether all is as it must be after a kill.
-
-    Returns:
-        The number of kills, and after how many of them all was as it must be.
-    """
-    draw = random.Random(seed)
+def time_of(function: Callable[[], Any]) -> float:
+    """Run a function in a fork and return the seconds that it takes."""
     start = time.perf_counter()
-    assert run_forked(function) == 0
-    duration = time.perf_counter() - start
-    killed = survived = attempts = 0
-    while killed < kills and attempts < 20 * kills:
-        attempts += 1
-        if run_forked(function, draw.uniform(0, duration)) == -signal.SIGKILL:
-            killed += 1
-            survived += check()
-    return killed, survived
+    code = run_forked(function)
+    if code:
+        raise RuntimeError(f"ended with the exit code {code} without being killed")
+    return time.perf_counter() - start

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import pickle
+import shutil
 import socket
 import sys
 from importlib.util import find_spec
@@ -14,7 +16,11 @@ import spacy
 import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
+from thinc.api import Config
 
+from spacy_mslm.pipeline.saving import safe_save
+from spacy_mslm.tasks import verify
+from spacy_mslm.util.manifest import write_manifest
 from spacy_mslm.weak.annotators import scispacy_index
 from spacy_mslm.weak.annotators.scispacy_index import read_knowledge_base
 from spacy_mslm.weak.annotators.scispacy_linker import ScispacyLinker
@@ -324,6 +330,82 @@ def test_the_vectorizer_is_stored_without_pickle(tmp_path):
     texts = [*names, "chronic failure of a heart", "xqz", ""]
     assert again.vocabulary_ == vectorizer.vocabulary_
     assert (again.transform(texts) != vectorizer.transform(texts)).nnz == 0
+
+
+class Planted:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+def plant(index: Path, ran: Path) -> None:
+    """Put pickles where scispaCy's own releases have them, and in place of our vectors, and sign
+    the folder again, as an attacker can."""
+    import joblib
+    import numpy as np
+
+    joblib.dump(Planted(ran), index / "tfidf_vectorizer.joblib")
+    (index / "vectorizer.pkl").write_bytes(pickle.dumps(Planted(ran)))
+    with np.load(index / scispacy_index.VECTORS) as stored:
+        arrays = dict(stored)
+    arrays["format"] = np.array([Planted(ran)], dtype=object)
+    np.savez(index / scispacy_index.VECTORS, **arrays)
+    write_manifest(index)
+
+
+@needs_scispacy
+def test_pickles_in_an_index_are_not_run(kb, tmp_path, nlp):
+    settings = {"kb": str(kb), "index": str(tmp_path)}
+    loaded(**settings)
+    (index,) = tmp_path.iterdir()
+    plant(index, tmp_path / "ran")
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        loaded(**settings)
+    # Without those in place of our vectors, the others are not looked at.
+    shutil.rmtree(index)
+    loaded(**settings)
+    joblib = pytest.importorskip("joblib")
+    joblib.dump(Planted(tmp_path / "ran"), index / "tfidf_vectorizer.joblib")
+    write_manifest(index)
+    assert found(loaded(**settings), nlp("asthma")) == [("asthma", "C0004096", "T047")]
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_scispacy
+@pytest.mark.parametrize("place", ["masking", "mask_weights"])
+def test_a_crafted_pipeline_that_names_the_linker_runs_nothing(place, kb, make_nlp, tmp_path):
+    """The attack: a config that names the linker, and pickles in the index beside its `kb`."""
+    settings = {"kb": str(kb), "index": str(tmp_path / "index")}
+    loaded(**settings)
+    (index,) = (tmp_path / "index").iterdir()
+    plant(index, tmp_path / "ran")
+    make_nlp().to_disk(tmp_path / "nlp")
+    config = Config().from_disk(tmp_path / "nlp" / "config.cfg")
+    forged = {"@misc": "spacy_mslm.scispacy_linker.v1", **settings}
+    config["components"]["mslm"][place] = forged
+    config.to_disk(tmp_path / "nlp" / "config.cfg")
+    with pytest.raises(ValueError, match=f"The setting {place} of the mslm pipe is 'Scispacy"):
+        spacy.load(tmp_path / "nlp")
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_scispacy
+def test_a_pipeline_with_a_pipe_of_scispacy_is_saved_verified_and_loaded(train_once, tmp_path):
+    from scispacy.abbreviation import AbbreviationDetector  # noqa: F401 registers its factory
+
+    nlp = train_once(60, masking={"@misc": "spacy_mslm.NoMasking.v1"})
+    nlp.add_pipe("abbreviation_detector", last=True)
+    safe_save(nlp, tmp_path / "nlp")
+    assert not verify(str(tmp_path / "nlp")).faults
+    text = "the patient had acute renal failure ( ARF ) after cisplatin ."
+    docs = [pipeline(text) for pipeline in (nlp, spacy.load(tmp_path / "nlp"))]
+    ents = [[(ent.text, ent.label_) for ent in doc.ents] for doc in docs]
+    assert ents[0] == ents[1] and ents[0]
+    assert [str(span) for span in docs[1]._.abbreviations] == ["ARF"]
 
 
 # ---- bad input ----
