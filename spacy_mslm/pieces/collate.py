@@ -10,6 +10,9 @@ from .wordpieces import Wordpieces
 
 # From this number of padded pieces on, overhead does not dominate a pass through the encoder.
 WORTH_A_PASS = 512
+# The same on a GPU, where a pass is some hundred operations that the CPU starts one by one, and
+# which computes as many pieces in the meantime.
+GPU_WORTH_A_PASS = 4096
 
 
 class Sized(Protocol):
@@ -21,24 +24,29 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterator[list[int]]:
+def batch_by_padded_size(
+    items: Sequence[T], budget: int, extra: int, device: str = "cpu"
+) -> Iterator[list[int]]:
     """Yield the indices of items in batches of limited padded size.
 
-    The longest items come first, so that the first batch shows the peak of memory. A batch of at
-    least WORTH_A_PASS padded pieces takes no item that would be more than a quarter padding.
+    The longest items come first, so that the first batch shows the peak of memory. A batch that is
+    worth a pass takes no item that would be more than a quarter padding. On a GPU, that takes more
+    pieces (GPU_WORTH_A_PASS) than on a CPU (WORTH_A_PASS).
 
     Args:
         items: The sequences of pieces.
         budget: The maximum number of padded pieces in a batch. A single item may exceed it.
         extra: The number of special pieces that are added to each item.
+        device: The type of the device that reads them, such as "cuda".
     """
+    worth_a_pass = WORTH_A_PASS if device == "cpu" else GPU_WORTH_A_PASS
     order = sorted(range(len(items)), key=lambda i: -len(items[i]))
     batch: list[int] = []
     width = 0
     for i in order:
         size = len(items[i]) + extra
         padded = width * len(batch)
-        if batch and (padded + width > budget or (padded >= WORTH_A_PASS and size < 0.75 * width)):
+        if batch and (padded + width > budget or (padded >= worth_a_pass and size < 0.75 * width)):
             yield batch
             batch = []
         if not batch:
@@ -48,7 +56,9 @@ def batch_by_padded_size(items: Sequence[T], budget: int, extra: int) -> Iterato
         yield batch
 
 
-def batch_rows(rows: Sequence[Row], budget: int, wordpieces: Wordpieces) -> Iterator[PaddedBatch]:
+def batch_rows(
+    rows: Sequence[Row], budget: int, wordpieces: Wordpieces, device: str = "cpu"
+) -> Iterator[PaddedBatch]:
     """Yield rows in padded batches of limited size.
 
     Blocks of similar length share a batch as long as they fit: the gradient of the masked-LM head
@@ -58,10 +68,11 @@ def batch_rows(rows: Sequence[Row], budget: int, wordpieces: Wordpieces) -> Iter
         rows: The rows.
         budget: The maximum number of padded pieces in a batch. A single row may exceed it.
         wordpieces: The special pieces.
+        device: The type of the device that reads them, such as "cuda".
     """
     blocks: list[list[Row]] = []
     total = 0
-    for indices in batch_by_padded_size(rows, budget, wordpieces.extra):
+    for indices in batch_by_padded_size(rows, budget, wordpieces.extra, device):
         block = [rows[i] for i in indices]
         padded = len(block) * (max(map(len, block)) + wordpieces.extra)
         if blocks and total + padded > budget:
