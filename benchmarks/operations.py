@@ -110,16 +110,16 @@ def operations(
     encoder = str((shared / "encoders/biominilm").resolve())
     nlp, pipe = _pipeline(encoder, examples)
     head = torch.nn.Linear(pipe.shim.network.hidden_size, 3)
-    counts = {
+    counts: dict[str, dict[str, Counts]] = {
         "prediction": {
             "ours": _count(lambda: _predict(nlp, examples)),
             "bare": _count(lambda: _predict_bare(pipe, head, examples)),
         }
     }
-    bare = _count(lambda: _train_bare(pipe, head, examples))
+    bare_training = _count(lambda: _train_bare(pipe, head, examples))
     for name, settings in TRAININGS.items():
         nlp, pipe = _pipeline(encoder, examples, **settings)
-        counts[name] = {"ours": _count(partial(_train, nlp, examples)), "bare": bare}
+        counts[name] = {"ours": _count(partial(_train, nlp, examples)), "bare": bare_training}
     rows = []
     for task, found in counts.items():
         for kind in found["ours"]:

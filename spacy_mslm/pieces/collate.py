@@ -1,6 +1,9 @@
 """Rows -> padded batches, sorted by length, within a budget of padded pieces."""
 
+import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -82,6 +85,52 @@ def batch_rows(
         total += padded
     if blocks:
         yield pad_rows(blocks, wordpieces)
+
+
+def share_rows(rows: Sequence[Row], n: int, extra: int) -> list[list[Row]]:
+    """Divide rows into shares that take similar times to read.
+
+    A share has rows of similar length, so that all together have little padding. A masked piece
+    counts twice, because it is also projected onto the vocabulary.
+
+    Args:
+        rows: The rows.
+        n: The number of shares.
+        extra: The number of special pieces that are added to each row.
+
+    Returns:
+        The shares. Some are empty if there are few rows.
+    """
+    order = sorted(rows, key=lambda row: -len(row))
+    sizes = cache(lambda start: _sizes(order[start:], extra))
+
+    def ends(limit: int) -> list[int]:
+        """Fill one share after the other up to a limit, and return their ends."""
+        found = [0]
+        while found[-1] < len(order) and len(found) <= n:
+            taken = np.searchsorted(sizes(found[-1]), limit, side="right")
+            found.append(found[-1] + int(taken))
+        return found
+
+    # The smallest limit by which the shares take all rows.
+    low, high = 0, int(sizes(0)[-1]) if order else 0
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if ends(middle)[-1] == len(order) else (middle + 1, high)
+    shares = [order[start:end] for start, end in pairwise(ends(high))]
+    return [*shares, *([] for _ in range(n - len(shares)))]
+
+
+def _sizes(rows: Sequence[Row], extra: int) -> np.ndarray:
+    """Return the size of the first row, of the first two rows, and so on: (rows,)."""
+    parts = [no_ints()]
+    total = 0
+    for indices in batch_by_padded_size(rows, sys.maxsize, extra):
+        width = len(rows[indices[0]]) + extra
+        parts.append(total + width * np.arange(1, len(indices) + 1))
+        total = int(parts[-1][-1])
+    masked = [np.count_nonzero(row.kinds != UNMASKED) for row in rows]
+    return np.concatenate(parts) + np.cumsum(masked, dtype=np.int64)
 
 
 def pad_ids(sequences: Sequence[np.ndarray], wordpieces: Wordpieces) -> Block:

@@ -8,7 +8,7 @@ import torch
 from ..masking.weights import MaskWeights
 from ..model.architecture import MSLMModel, shim_of
 from ..model.workers import workers
-from ..pieces.collate import batch_rows
+from ..pieces.collate import batch_rows, share_rows
 from ..pieces.wordpieces import Wordpieces
 from ..types import Row
 from .losses import Terms, count_totals, joint_loss
@@ -49,7 +49,7 @@ def learn(
     batches = list(batch_rows(rows, batch_pieces, wordpieces, device))
     totals = count_totals(batches, mask_weights)
     if not group.is_alone:
-        own = group.share(rows, [len(row) for row in rows])
+        own = share_rows(rows, group.size, wordpieces.extra)[group.rank]
         batches = list(batch_rows(own, batch_pieces, wordpieces, device))
     losses = []
     with group.own_dropout(dropout_seed):
