@@ -17,6 +17,7 @@ from .train_speed import train_speed
 from .weak_annotators import weak_annotators
 from .weak_labels import weak_kills, weak_labels
 from .weak_training import weak_training
+from .workers import workers
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command("accuracy")(accuracy)
@@ -37,6 +38,7 @@ app.command("weak-annotators")(weak_annotators)
 app.command("weak-kills")(weak_kills)
 app.command("weak-labels")(weak_labels)
 app.command("weak-training")(weak_training)
+app.command("workers")(workers)
 
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")

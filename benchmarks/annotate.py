@@ -53,9 +53,9 @@ def annotate(
             figures["memory"] = measure_memory(model, new_words, folder)
         if kills:
             figures["kills"] = measure_kills(model, notes, documents, kills, folder)
-        if node_kills:
+        if node_kills and on_ray:
             figures["ray"] = measure_ray(model, notes, on_ray, node_kills, folder)
-        if node_kills and terms is not None:
+        if node_kills and labelled and terms is not None:
             figures["ray_labels"] = measure_ray_labels(notes, terms, labelled, node_kills, folder)
     figures.pop("machine", None)
     write_result(output, figures)

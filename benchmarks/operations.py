@@ -3,11 +3,22 @@
 Operations on a GPU are started one by one by the CPU, and each copy of a result waits for all that
 is queued. Both are counted on a CPU, with the settings of a GPU, and compared with the bare encoder
 with a linear head, which reads the same sentences in the same order.
+
+- Prediction: the bare encoder gets padded batches of at most 4,096 pieces, without windows, and
+  copies probabilities to the CPU.
+- Training: both get batches of 16 sentences, with dropout, cross-entropy, one backward pass,
+  clipping of the global norm and a step of torch's fused AdamW, and read the loss. The bare encoder
+  pads a batch to its longest sentence. Ours also has two heads, and the masked-LM head and masks in
+  the views `mixed` and `clean`, which the bare encoder never has.
+
+Views of tensors start nothing and are not counted. Operations on the norms of single gradients are
+counted once for all, as torch runs them on a GPU. The states of AdamW, which the first update
+creates, are counted in both.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from unittest.mock import patch
@@ -26,6 +37,7 @@ from spacy_mslm.corpus.readers import make_corpus
 from spacy_mslm.inference import predict
 from spacy_mslm.model.fast.sparse_embeddings import use_sparse_gradient
 from spacy_mslm.model.optimizer import make_adamw
+from spacy_mslm.pieces import collate
 from spacy_mslm.pieces.collate import batch_by_padded_size, pad_ids
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
@@ -35,6 +47,14 @@ from .reference import SPLITS
 from .speed import RESULTS, ROOT
 
 BATCH, PIECES = 16, 4096
+JOINT = {"@misc": "spacy_mslm.JointMasking.v1", "elm_rate": 1.0, "blm_rate": 0.075}
+WITH_MASKS = {"masking": JOINT, "loss_weights": {"mlm": 1.0, "ed": 1.0, "el": 1.0}}
+# Settings of the pipe for each kind of training.
+TRAININGS: dict[str, dict[str, Any]] = {
+    "training": {},
+    "training, mixed view": {**WITH_MASKS, "view": "mixed"},
+    "training, clean view": {**WITH_MASKS, "view": "clean"},
+}
 TO_DEVICE = {torch.Tensor.to}
 FROM_DEVICE = {
     *(torch.Tensor.cpu, torch.Tensor.item, torch.Tensor.tolist),
@@ -58,7 +78,10 @@ class Kernels(TorchDispatchMode):
 
 
 class Copies(TorchFunctionMode):
-    """Counts calls that copy to a device, and those that copy back and wait."""
+    """Counts calls that copy to a device, and those that copy back and wait.
+
+    The norms of gradients, which `clip_grad_norm_` moves to one device, are there already.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +91,7 @@ class Copies(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func in TO_DEVICE and any(isinstance(arg, torch.device) for arg in args):
-            self.there += 1
+            self.there += args[0].ndim > 0
         self.back += func in FROM_DEVICE
         return func(*args, **(kwargs or {}))
 
@@ -81,26 +104,22 @@ def operations(
 ) -> None:
     """Count operations and copies of prediction and training, and those of the bare encoder."""
     torch.manual_seed(0)
-    nlp = spacy.blank("en")
-    encoder = str((shared / "encoders/biominilm").resolve())
     corpus = make_corpus(shared / "blurb/ncbi_disease" / SPLITS["train"], limit=sentences, seed=0)
-    nlp.add_pipe("mslm", config={"model": {"encoder": encoder}, "batch_pieces": PIECES})
-    examples = list(corpus(nlp))
-    nlp.initialize(lambda: examples)
-    _, pipe = find_mslm(nlp, "benchmark")
+    examples = list(corpus(spacy.blank("en")))
     words = sum(len(example.predicted) for example in examples)
-    use_sparse_gradient(pipe.shim.network.lm, torch.device("cuda"))
+    encoder = str((shared / "encoders/biominilm").resolve())
+    nlp, pipe = _pipeline(encoder, examples)
     head = torch.nn.Linear(pipe.shim.network.hidden_size, 3)
-    counts = {
+    counts: dict[str, dict[str, Counts]] = {
         "prediction": {
             "ours": _count(lambda: _predict(nlp, examples)),
             "bare": _count(lambda: _predict_bare(pipe, head, examples)),
-        },
-        "training": {
-            "ours": _count(lambda: _train(nlp, examples)),
-            "bare": _count(lambda: _train_bare(pipe, head, examples)),
-        },
+        }
     }
+    bare_training = _count(lambda: _train_bare(pipe, head, examples))
+    for name, settings in TRAININGS.items():
+        nlp, pipe = _pipeline(encoder, examples, **settings)
+        counts[name] = {"ours": _count(partial(_train, nlp, examples)), "bare": bare_training}
     rows = []
     for task, found in counts.items():
         for kind in found["ours"]:
@@ -111,11 +130,23 @@ def operations(
     msg.table(rows, header=header, divider=True, aligns=("l", "l", "r", "r", "r"))
 
 
+def _pipeline(encoder: str, examples: list[Example], **settings: Any) -> tuple[Language, MSLM]:
+    """Create a pipeline whose gradients are computed as on a GPU."""
+    nlp = spacy.blank("en")
+    config = {"model": {"encoder": encoder}, "batch_pieces": PIECES, **settings}
+    nlp.add_pipe("mslm", config=config)
+    nlp.initialize(lambda: examples)
+    _, pipe = find_mslm(nlp, "benchmark")
+    use_sparse_gradient(pipe.shim.network.lm, torch.device("cuda"))
+    return nlp, pipe
+
+
 def _count(run: Callable[[], None]) -> Counts:
     with ExitStack() as stack:
         # As on a GPU: torch's own kernels, and large batches.
         stack.enter_context(patch.object(predict, "fast_kernels", lambda device: nullcontext()))
         stack.enter_context(patch.object(predict, "CPU_BATCH_PIECES", PIECES))
+        stack.enter_context(patch.object(collate, "WORTH_A_PASS", collate.GPU_WORTH_A_PASS))
         kernels = stack.enter_context(Kernels())
         copies = stack.enter_context(Copies())
         run()
@@ -155,7 +186,7 @@ def _train_bare(pipe: MSLM, head: torch.nn.Linear, examples: list[Example]) -> N
     parameters = [*network.lm.base_model.parameters(), *head.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1e-5, fused=True)
     network.train()
-    for ids, lengths, labels in islice(_labelled(pipe, examples), len(examples)):
+    for ids, lengths, labels in _labelled(pipe, examples):
         logits = head(torch.nn.functional.dropout(_encode(network, ids, lengths)))
         targets = labels.to(torch.device("cpu"))
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

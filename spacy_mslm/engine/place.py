@@ -42,6 +42,14 @@ class Place:
                 "ray as well, or leave them out."
             )
 
+    def check(self) -> None:
+        """Raise a ValueError if no Ray cluster answers at the address. Input may take long to read,
+        so this is checked first."""
+        if self.address not in (None, "auto", "local"):
+            from .ray_actors import check_address
+
+            check_address(str(self.address))
+
     @contextlib.contextmanager
     def workers(self, chunks: int) -> Iterator["Workers"]:
         """Provide workers for the block.

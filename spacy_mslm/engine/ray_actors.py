@@ -92,7 +92,7 @@ def _connect(ray: Any, address: str | None) -> None:
     given = address or os.environ.get("RAY_ADDRESS")
     options: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
     if given and given not in ("auto", "local"):
-        _check_address(given)
+        check_address(given)
     alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE, **options}
     try:
         try:
@@ -105,13 +105,18 @@ def _connect(ray: Any, address: str | None) -> None:
     except (ConnectionError, RuntimeError, TimeoutError) as err:
         reason = next((line for line in str(err).splitlines() if line.strip()), type(err).__name__)
         raise ValueError(
-            f"Could not connect to the Ray cluster {given or 'on this machine'}: {reason} All "
-            "machines need the same versions of Ray and Python."
+            f"Could not connect to the Ray cluster {given or 'on this machine'} "
+            f"({reason.rstrip('.')}). Check that Ray runs there ('ray status' on its head) and "
+            "that all machines have the same versions of Ray and Python."
         ) from None
 
 
-def _check_address(address: str) -> None:
-    """Check that the head of a cluster answers, which Ray tries for minutes."""
+def check_address(address: str) -> None:
+    """Check that the head of a cluster answers, which Ray tries for minutes.
+
+    Raises:
+        ValueError: If the address is not one, or nothing answers there.
+    """
     host, _, port = address.rpartition(":")
     if "//" in address or not host or not port.isdigit():
         raise ValueError(

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from ..model.fast.cpu_kernels import fast_kernels
-from ..model.network import MSLMNetwork, mean_pool
+from ..model.network import MSLMNetwork, mean_pool, to_device
 from ..model.shim import MSLMShim
 from ..pieces.collate import batch_by_padded_size, pad_ids
 from ..pieces.windows import WindowSettings
@@ -186,20 +186,25 @@ def _encode(
             owned.append(np.arange(offset, end))
             offset = end
     vectors = torch.empty(offset, network.hidden_size, device=network.device)
-    for indices in batch_by_padded_size(sequences, batch_pieces, wordpieces.extra):
+    device = network.device.type
+    batches, places = [], []
+    for indices in batch_by_padded_size(sequences, batch_pieces, wordpieces.extra, device):
         padded = pad_ids([sequences[i] for i in indices], wordpieces)
-        with fast_kernels(network.device):
-            encoded = network.encode(*padded)
-        # One copy for a batch: on a GPU, a copy for each window would take as long as the encoder.
         width = padded.ids.shape[1]
         rows = [row * width + firsts[i] + np.arange(len(owned[i])) for row, i in enumerate(indices)]
-        places = np.stack([np.concatenate([owned[i] for i in indices]), np.concatenate(rows)])
-        if vectors.device.type == "cpu":
+        batches.append(padded)
+        places += [np.concatenate([owned[i] for i in indices]), np.concatenate(rows)]
+    # All are copied at once: on a GPU, a copy for each window would take as long as the encoder.
+    there = iter(to_device(places, network.device))
+    for padded, in_group, in_batch in zip(batches, there, there, strict=True):
+        with fast_kernels(network.device):
+            encoded = network.encode(*padded)
+        if device == "cpu":
             # In numpy: threads of torch would keep those of ONNX Runtime from the next batch.
-            vectors.numpy()[places[0]] = encoded.float().numpy()[places[1]]
-            continue
-        in_group, in_batch = torch.from_numpy(places).to(vectors.device)
-        vectors.index_copy_(0, in_group, encoded.index_select(0, in_batch).to(vectors.dtype))
+            vectors.numpy()[in_group.numpy()] = encoded.float().numpy()[in_batch.numpy()]
+        else:
+            rows_read = encoded.index_select(0, in_batch).to(vectors.dtype)
+            vectors.index_copy_(0, in_group, rows_read)
     return vectors
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..types import BIO, O, PaddedBatch
+from ..types import BIO, Block, O, PaddedBatch
 from .fast.onnx_encoder import OnnxEncoder
 from .fast.sparse_embeddings import project_apart
 from .mlm_heads import head_for
@@ -171,9 +171,9 @@ class MSLMNetwork(nn.Module):
 
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
         """Run a training pass. Each head reads only the positions in the batch."""
-        read = (batch.tag_at, batch.span_at, batch.span_of)
-        tag_at, span_at, span_of = to_device(read, self.device)
-        vectors, mlm = self.fill(batch)
+        read = (batch.tag_at, batch.span_at, batch.span_of, batch.mask_at)
+        tag_at, span_at, span_of, mask_at = to_device(read, self.device)
+        vectors, mlm = self._fill(batch.blocks, mask_at)
         ed = self.detect(vectors[tag_at]) if len(batch.tag_at) else None
         el = None
         if len(batch.types):
@@ -187,14 +187,18 @@ class MSLMNetwork(nn.Module):
             The vectors of all padded pieces, (pieces, hidden), and the logits of the masked ones,
             (masked, vocabulary), or None if there are none.
         """
-        if not len(batch.mask_at):
-            return torch.cat([self.encode(*block) for block in batch.blocks]), None
-        at = torch.from_numpy(batch.mask_at).to(self.device)
+        return self._fill(batch.blocks, torch.from_numpy(batch.mask_at).to(self.device))
+
+    def _fill(
+        self, blocks: Sequence[Block], at: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if not len(at):
+            return torch.cat([self.encode(*block) for block in blocks]), None
         if self._mlm_head is None:
-            read = [self._encode_and_project(*block) for block in batch.blocks]
+            read = [self._encode_and_project(*block) for block in blocks]
             vectors, logits = (torch.cat(parts) for parts in zip(*read, strict=True))
             return vectors, logits[at]
-        vectors = torch.cat([self.encode(*block) for block in batch.blocks])
+        vectors = torch.cat([self.encode(*block) for block in blocks])
         return vectors, project_apart(partial(self._mlm_head, self.lm), vectors[at])
 
     def encode(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:

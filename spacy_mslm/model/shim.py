@@ -23,7 +23,7 @@ from ..errors import Errors
 from ..pieces.wordpieces import Wordpieces
 from ..types import PaddedBatch
 from .fast.onnx_encoder import OnnxEncoder
-from .fast.sparse_embeddings import make_dense, use_sparse_gradient
+from .fast.sparse_embeddings import Matrices, use_sparse_gradient
 from .network import HeadOutputs, MSLMNetwork
 from .optimizer import AdamW, Named
 from .weights import build_network, network_files
@@ -48,6 +48,7 @@ class MSLMShim(Shim):
         self._gradient_checkpointing = gradient_checkpointing
         self._scaler = PyTorchGradScaler()
         self._training = threading.Lock()
+        self._matrices = Matrices()
         self._pid = os.getpid()
 
     @property
@@ -135,7 +136,6 @@ class MSLMShim(Shim):
                 again = self._in_training() if self._gradient_checkpointing else nullcontext()
                 with again:
                     torch.autograd.backward(tensors, self._scaler.scale(grads))
-                make_dense(network.parameters())
 
         return outputs, backprop
 
@@ -144,7 +144,6 @@ class MSLMShim(Shim):
         with self._training, self._autocast():
             value = loss(self.network)
         self._scaler.scale([value])[0].backward()
-        make_dense(self.network.parameters())
 
     @contextlib.contextmanager
     def _in_training(self) -> Iterator[None]:
@@ -183,6 +182,7 @@ class MSLMShim(Shim):
             ValueError: If the gradient is NaN or infinite.
         """
         workers().sum_gradients(list(self.network.parameters()))
+        self._matrices.replace_sparse(self.network.parameters())
         named = [(n, p) for n, p in self.network.named_parameters() if p.grad is not None]
         gradients = [cast(torch.Tensor, p.grad) for _, p in named]
         if not gradients:
@@ -225,6 +225,7 @@ class MSLMShim(Shim):
     def drop_gradients(self) -> None:
         """Delete all gradients."""
         self.network.zero_grad(set_to_none=True)
+        self._matrices.clear()
 
     def is_finite(self) -> bool:
         """Return whether all weights are finite. This is true if no network is loaded."""
@@ -252,11 +253,12 @@ class MSLMShim(Shim):
         self.network.to(device)
 
     def __getstate__(self) -> dict:
-        return {k: v for k, v in self.__dict__.items() if k != "_training"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_training", "_matrices")}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
         self._training = threading.Lock()
+        self._matrices = Matrices()
 
     # ---- files ----
 

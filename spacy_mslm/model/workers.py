@@ -10,13 +10,13 @@ exchanged. A process is alone unless it has joined a group.
 import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from thinc.api import get_torch_default_device
 
-ItemT = TypeVar("ItemT")
+# From this size on, a vector is summed in two parts.
+WORTH_PARTS = 100_000
 # Longer than any evaluation: the other workers wait for the first one.
 PATIENCE = datetime.timedelta(days=7)
 
@@ -39,6 +39,7 @@ class Workers:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank = rank
         self.size = size
+        self._joined: torch.Tensor | None = None
 
     @property
     def is_first(self) -> bool:
@@ -50,38 +51,55 @@ class Workers:
         """Whether there are no others."""
         return self.size == 1
 
-    def share(self, items: Sequence[ItemT], sizes: Sequence[int]) -> list[ItemT]:
-        """Return the items of this worker, so that all workers get similar sums of sizes."""
-        order = sorted(range(len(items)), key=lambda i: -sizes[i])
-        # Back and forth: 0 1 2 2 1 0 0 1 2 ...
-        turn = [*range(self.size), *reversed(range(self.size))]
-        own = [i for k, i in enumerate(order) if turn[k % len(turn)] == self.rank]
-        return [items[i] for i in sorted(own)]
-
     def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the tensors of all workers."""
+        """Replace the tensor by the sum of those of all workers, and return it."""
         if not self.is_alone:
             with _connected():
-                dist.all_reduce(values)
+                # One part is added up while the other one travels.
+                parts = values.chunk(2) if len(values) > WORTH_PARTS else [values]
+                for sending in [dist.all_reduce(part, async_op=True) for part in parts]:
+                    sending.wait()
         return values
 
     def sum_gradients(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         """Replace the gradients by their sums over all workers.
 
-        A parameter has a gradient afterwards if it has one in any worker.
+        A parameter has a gradient afterwards if it has one in any worker. It is sparse if all of
+        these are: then only the rows that any worker has read are exchanged. The memory of the sums
+        is used again by the next call.
         """
         if self.is_alone:
             return
         device = parameters[0].device
-        has = torch.tensor([float(p.grad is not None) for p in parameters], device=device)
-        used = [p for p, n in zip(parameters, self.sum(has).tolist(), strict=True) if n]
+        kinds = self.sum(torch.tensor([_kind(p.grad) for p in parameters], device=device))
+        used = [(p, dense) for p, (n, dense) in zip(parameters, kinds.tolist(), strict=True) if n]
         if not used:
             return
-        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in used]
-        joined = self.sum(torch.cat([gradient.reshape(-1) for gradient in gradients]))
-        parts = joined.split([p.numel() for p in used])
-        for parameter, part in zip(used, parts, strict=True):
-            parameter.grad = part.view_as(parameter)
+        rows = [None if dense else self._rows(p) for p, dense in used]
+        gradients = [_gradient(p, at) for (p, _), at in zip(used, rows, strict=True)]
+        parts = self.sum(self._join(gradients)).split([g.numel() for g in gradients])
+        for (parameter, _), at, own, part in zip(used, rows, gradients, parts, strict=True):
+            values = part.view_as(own)
+            if at is not None:
+                values = torch.sparse_coo_tensor(
+                    at[None], values, parameter.shape, check_invariants=False
+                )
+            parameter.grad = values
+
+    def _rows(self, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """Return the sorted rows that the sparse gradients of all workers have."""
+        read = torch.zeros(len(parameter), device=parameter.device)
+        if parameter.grad is not None:
+            read[parameter.grad._indices()[0]] = 1.0
+        return self.sum(read).nonzero()[:, 0]
+
+    def _join(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Copy gradients to one vector. Its memory is kept, because new memory is slow."""
+        size = sum(gradient.numel() for gradient in gradients)
+        if self._joined is None or len(self._joined) < size:
+            self._joined = torch.empty(size, device=gradients[0].device)
+        flat = [gradient.reshape(-1) for gradient in gradients]
+        return torch.cat(flat, out=self._joined[:size])
 
     def copy_from_first(self, tensors: Sequence[torch.Tensor]) -> None:
         """Overwrite tensors in place by those of the first worker."""
@@ -109,6 +127,27 @@ class Workers:
         with torch.random.fork_rng():
             torch.manual_seed(seed + self.rank)
             yield
+
+
+def _kind(gradient: torch.Tensor | None) -> tuple[float, float]:
+    """Return whether there is a gradient and whether it is dense, as numbers."""
+    if gradient is None:
+        return 0.0, 0.0
+    return 1.0, float(not gradient.is_sparse)
+
+
+def _gradient(parameter: torch.nn.Parameter, rows: torch.Tensor | None) -> torch.Tensor:
+    """Return the gradient of a parameter, or of some rows of it, and zeros if it has none."""
+    gradient = parameter.grad
+    if rows is None:
+        if gradient is None:
+            return torch.zeros_like(parameter)
+        return gradient.to_dense() if gradient.is_sparse else gradient
+    found = torch.zeros(len(rows), *parameter.shape[1:], device=parameter.device)
+    if gradient is not None:
+        at = torch.searchsorted(rows, gradient._indices()[0])
+        found.index_add_(0, at, gradient._values())
+    return found
 
 
 _joined = Workers()

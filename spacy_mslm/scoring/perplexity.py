@@ -87,7 +87,7 @@ def row_losses(
     """
     losses, of_kind = [np.zeros(0)], [no_ints()]
     with shim.inference() as network:
-        for batch in batch_rows(rows, batch_pieces, shim.wordpieces):
+        for batch in batch_rows(rows, batch_pieces, shim.wordpieces, network.device.type):
             logits = network(batch).mlm
             if logits is not None:
                 targets = torch.from_numpy(batch.mask_ids).to(logits.device)

@@ -46,6 +46,7 @@ def label(
     # Annotators may need much memory, so there is one process unless more are asked for.
     jobs = jobs or (1 if Engine(engine) is Engine.local else None)
     place = Place(Engine(engine), jobs, address)
+    place.check()
     with plain_errors(config_path):
         stats = label_corpus.label_notes(config["labelling"], Path(output), place, force)
     return LabelledCorpus(Path(output), stats)

@@ -105,7 +105,8 @@ def distil(
     Raises:
         NotFiniteLoss: If a loss is NaN or infinite, before the backward pass of its batch.
     """
-    batches = list(batch_rows(rows, batch_pieces, shim.wordpieces))
+    device = shim.network.device.type
+    batches = list(batch_rows(rows, batch_pieces, shim.wordpieces, device))
     totals = DistillationTerms(
         mlm=count_totals(batches, mask_weights).mlm,
         kl=float(sum(len(b.mask_at) for b in batches)),

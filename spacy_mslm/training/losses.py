@@ -112,10 +112,11 @@ def joint_loss(
         *(None if t is None else t.detach().float().requires_grad_(True) for t in outputs)
     )
     device = next((t.device for t in leaves if t is not None), torch.device("cpu"))
-    mask_ids, tags, types = to_device((batch.mask_ids, batch.tags, batch.types), device)
+    read = (batch.mask_ids, batch.mask_kinds, batch.tags, batch.types)
+    mask_ids, kinds, tags, types = to_device(read, device)
     values: dict[str, torch.Tensor] = {}
     if leaves.mlm is not None and totals.mlm:
-        weights = torch.from_numpy(piece_weights(batch.mask_kinds, mask_weights)).to(device)
+        weights = torch.where(kinds == ELM, mask_weights.elm, mask_weights.blm)
         values["mlm"] = mlm_loss(leaves.mlm, mask_ids, weights, totals.mlm)
     if leaves.ed is not None and totals.ed:
         values["ed"] = mean_loss(leaves.ed, tags, totals.ed)

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from ..masking.weights import MaskWeights
-from ..model.architecture import MSLMModel
+from ..model.architecture import MSLMModel, shim_of
 from ..model.workers import workers
-from ..pieces.collate import batch_rows
+from ..pieces.collate import batch_rows, share_rows
 from ..pieces.wordpieces import Wordpieces
 from ..types import Row
 from .losses import Terms, count_totals, joint_loss
@@ -45,11 +45,12 @@ def learn(
         NotFiniteLoss: If a loss is NaN or infinite. The gradients are then of no use.
     """
     group = workers()
-    batches = list(batch_rows(rows, batch_pieces, wordpieces))
+    device = shim_of(model).network.device.type
+    batches = list(batch_rows(rows, batch_pieces, wordpieces, device))
     totals = count_totals(batches, mask_weights)
     if not group.is_alone:
-        own = group.share(rows, [len(row) for row in rows])
-        batches = list(batch_rows(own, batch_pieces, wordpieces))
+        own = share_rows(rows, group.size, wordpieces.extra)[group.rank]
+        batches = list(batch_rows(own, batch_pieces, wordpieces, device))
     losses = []
     with group.own_dropout(dropout_seed):
         for batch in batches:
@@ -59,7 +60,7 @@ def learn(
             losses.append(shares)
     # They are copied from the device only once, because a copy waits for all that is queued there.
     shares = torch.stack(losses).cpu().double().sum(0) if losses else torch.zeros(3).double()
-    sums = Terms(*group.sum(shares).tolist())
+    sums = Terms(*group.sum(shares).numpy().tolist())
     for name, value in sums._asdict().items():
         if not np.isfinite(value):
             raise NotFiniteLoss(name)

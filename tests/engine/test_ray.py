@@ -1,6 +1,5 @@
 """The same commands on a real Ray cluster of two nodes, one of which is killed."""
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -115,10 +114,15 @@ def test_ray_starts_on_this_machine_alone(model, tmp_path, monkeypatch):
         ("head", "is not the address of a Ray cluster"),
     ],
 )
-def test_a_cluster_that_does_not_answer_is_told_at_once(model, tmp_path, address, message):
-    notes = write_jsonl(tmp_path / "notes.jsonl", {"n0": "asthma"})
+def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path, address, message):
+    """Before pipeline, notes and terms, which do not exist here, are read."""
     start = time.monotonic()
+    ray = {"engine": Engine.ray, "address": address}
     with pytest.raises(ValueError, match=message):
-        annotate(*(str(model), notes, tmp_path / "out.jsonl"), engine=Engine.ray, address=address)
+        annotate("none", tmp_path / "notes.jsonl", tmp_path / "out.jsonl", **ray)
+    settings = {"paths.notes": "none", "paths.terms": "none", "paths.clusters": "none"}
+    config = ROOT / "configs" / "weak.cfg"
+    with pytest.raises(ValueError, match=message):
+        label(config, {**settings, "paths.output": str(tmp_path / "out")}, **ray)
     assert time.monotonic() - start < 120
-    shutil.rmtree(tmp_path / "out.jsonl.parts")
+    assert not list(tmp_path.iterdir())

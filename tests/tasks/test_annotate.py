@@ -246,8 +246,9 @@ def test_another_input_pipeline_or_setting_is_refused_and_replaced_by_force(
     shutil.copytree(whole, output)
     make_nlp(**NO_MASKS).to_disk(tmp_path / "other")
     fewer = write_jsonl(tmp_path / "fewer.jsonl", {"n0": DOCUMENTS["n0"]})
+    with pytest.raises(ValueError, match=r"annotated by another pipeline: en_pipeline 0\.0\.0 \(d"):
+        annotate(str(tmp_path / "other"), tmp_path / "unread.jsonl", output, chunk=4)
     for arguments, settings_, differs in (
-        ((str(tmp_path / "other"), notes), {"chunk": 4}, r"pipeline\.digest differ"),
         ((str(model), fewer), {"chunk": 4}, r"input\.documents, input\.digest differ"),
         ((str(model), notes), {"chunk": 5}, "chunk differ"),
         ((str(model), notes), {"chunk": 4, "text": True}, "text differ"),

@@ -3,7 +3,6 @@
 import json
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from spacy_mslm.masking.weights import MaskWeights
 from spacy_mslm.model import workers as groups
 from spacy_mslm.model.architecture import build_mslm_v1, set_encoder, shim_of
-from spacy_mslm.model.workers import Workers
+from spacy_mslm.model.workers import WORTH_PARTS, Workers
 from spacy_mslm.tasks import train
 from spacy_mslm.tasks.workers import run_workers
 from spacy_mslm.training.losses import Terms
@@ -29,16 +26,6 @@ from ..helpers import DEV, TRAIN, make_rows, write_iob
 
 CONFIG = Path(__file__).parents[2] / "configs" / "mslm.cfg"
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
-@given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 5))
-def test_each_item_has_one_worker_and_all_have_similar_work(sizes: list[int], n: int) -> None:
-    items = list(range(len(sizes)))
-    shares = [Workers(rank, n).share(items, sizes) for rank in range(n)]
-    assert Counter(i for share in shares for i in share) == Counter(items)
-    sums = [sum(sizes[i] for i in share) for share in shares]
-    assert max(sums) - min(sums) <= max(sizes, default=0)
 
 
 class Part(Workers):
@@ -70,7 +57,7 @@ def test_gradients_of_the_parts_add_up(
         weights = (MaskWeights(0.25, 0.75), Terms(0.5, 1.0, 2.0))
         terms = learn(model, shim.wordpieces, rows, 30, *weights)
         named = shim.network.named_parameters()
-        gradients = {n: p.grad.clone() for n, p in named if p.grad is not None}
+        gradients = {n: p.grad.to_dense().clone() for n, p in named if p.grad is not None}
         shim.drop_gradients()
         return terms, gradients
 
@@ -90,15 +77,19 @@ def give_rank(fail: bool) -> int:
     if fail and group.rank == 1:
         raise ValueError("Give another number.")
     parameters = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
-    parameters[0].grad = torch.full((2,), 1.0 + group.rank)
-    if group.rank:
-        parameters[1].grad = torch.ones(2)
-    group.sum_gradients(parameters)
-    assert [None if p.grad is None else p.grad.tolist() for p in parameters] == [
-        [3, 3],
-        [1, 1],
-        None,
-    ]
+    for _ in range(2):  # the second sum uses the memory of the first one
+        parameters[0].grad = torch.full((2,), 1.0 + group.rank)
+        parameters[1].grad = torch.ones(2) if group.rank else None
+        group.sum_gradients(parameters)
+        assert [None if p.grad is None else p.grad.tolist() for p in parameters] == [
+            [3, 3],
+            [1, 1],
+            None,
+        ]
+    long = torch.arange(2 * WORTH_PARTS + 1.0) * (1 + group.rank)
+    assert torch.equal(group.sum(long), torch.arange(2 * WORTH_PARTS + 1.0) * 3)
+    assert group.sum(torch.ones(0)).shape == (0,)
+    check_rows(group)
     shared = torch.full((1,), float(group.rank))
     group.copy_from_first([shared])
     assert shared == 0
@@ -110,6 +101,23 @@ def give_rank(fail: bool) -> int:
     same = torch.rand(1)
     assert torch.equal(group.sum(same.clone()), 2 * same)
     return group.rank
+
+
+def check_rows(group: Workers) -> None:
+    """Sparse gradients stay sparse, with the rows of both workers, unless one of them is dense."""
+    first, second, third = (torch.nn.Parameter(torch.zeros(4, 2)) for _ in range(3))
+    rows = torch.tensor([[3, 1, 3]]) if group.rank else torch.tensor([[1]])
+    for parameter in (first, second):
+        parameter.grad = torch.sparse_coo_tensor(rows, torch.ones(rows.shape[1], 2), (4, 2))
+    if group.rank:
+        second.grad = torch.ones(4, 2)
+        third.grad = torch.sparse_coo_tensor(rows, torch.ones(3, 2), (4, 2))
+    group.sum_gradients([first, second, third])
+    assert first.grad is not None and second.grad is not None and third.grad is not None
+    assert first.grad.is_sparse and third.grad.is_sparse and not second.grad.is_sparse
+    assert first.grad.to_dense()[:, 0].tolist() == [0, 2, 0, 2]
+    assert second.grad[:, 0].tolist() == [1, 2, 1, 1]
+    assert third.grad.to_dense()[:, 0].tolist() == [0, 1, 0, 2]
 
 
 @pytest.mark.slow

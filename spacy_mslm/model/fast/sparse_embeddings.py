@@ -26,14 +26,37 @@ def use_sparse_gradient(lm: PreTrainedModel, device: torch.device) -> None:
         vectors.sparse = device.type == "cpu"
 
 
-def make_dense(parameters: Iterable[nn.Parameter]) -> None:
-    """Convert sparse gradients to matrices, as optimizers need them.
+class Matrices:
+    """Converts sparse gradients to matrices, as optimizers need them.
 
-    A gradient is still sparse here if the masked-LM head has read nothing.
+    A gradient is still sparse when an optimizer takes a step if the masked-LM head has read
+    nothing. A matrix is kept from step to step, and only the rows that were read are set and
+    cleared: a new matrix takes as long as the step itself.
     """
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.to_dense()
+
+    def __init__(self) -> None:
+        self._kept: dict[int, torch.Tensor] = {}
+        self._written: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def replace_sparse(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace sparse gradients by matrices, which are valid until `clear`."""
+        for parameter in parameters:
+            gradient = parameter.grad
+            if gradient is None or not gradient.is_sparse:
+                continue
+            matrix = self._kept.get(id(parameter))
+            if matrix is None or matrix.shape != parameter.shape:
+                matrix = self._kept[id(parameter)] = torch.zeros_like(parameter)
+            rows = gradient._indices()[0]
+            matrix.index_add_(0, rows, gradient._values())
+            self._written.append((matrix, rows))
+            parameter.grad = matrix
+
+    def clear(self) -> None:
+        """Set all rows that were written to zero."""
+        for matrix, rows in self._written:
+            matrix.index_fill_(0, rows, 0.0)
+        self._written.clear()
 
 
 def project_apart(

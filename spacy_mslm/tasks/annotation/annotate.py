@@ -101,7 +101,10 @@ def annotate(
     if to_file:
         _check_file(output, folder, force)
     writer = make_writer(format)
+    place.check()
     path, origin = find_pipeline(model)
+    if not force:
+        _check_pipeline(folder, origin)
     source = Source(input_path)
     survey = source.survey(chunk)
     stage = StageFolder(folder, RECORD, _settings(origin, survey, format, text, chunk), REMEDY)
@@ -167,6 +170,22 @@ def _check_file(output: Path, folder: Path, force: bool) -> None:
         shutil.rmtree(folder)
     if not (force or folder.exists()):
         raise ValueError(Errors.M133.format(path=output))
+
+
+def _check_pipeline(folder: Path, origin: Origin) -> None:
+    """Raise a ValueError if a folder has rows of another pipeline, before the input is read."""
+    found = (StageFolder(folder, RECORD, {}, REMEDY).read() or {}).get("pipeline")
+    now = origin._asdict()
+    if isinstance(found, dict) and found != now:
+        raise ValueError(
+            f"{folder} was annotated by another pipeline: {_name(found)}, not {_name(now)}. "
+            f"{REMEDY}"
+        )
+
+
+def _name(pipeline: dict[str, Any]) -> str:
+    model, version, digest = (str(pipeline.get(field)) for field in Origin._fields)
+    return f"{model} {version} (digest {digest[:8]})"
 
 
 def _remove(folder: Path) -> None:
