@@ -24,7 +24,9 @@ NEW_NAMESPACE, PRIVATE = 0x20000, (1 << 18) | (1 << 14)  # CLONE_NEWNS, MS_PRIVA
 TOLD = 3  # exit code after an error that names the place
 
 
-def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Run]:
+def fill_disk(
+    name: str, make: Make, output: str = "out", in_place: bool = False
+) -> Callable[[Work], Run]:
     """Return an experiment: at some point there is no space left.
 
     The command ends with an error that names a file of the disk, the files are those of before, and
@@ -34,6 +36,7 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
         name: The name of the row.
         make: Makes the task.
         output: The name of the output.
+        in_place: Whether the command reads what it replaces.
     """
 
     def prepare(work: Work) -> Run:
@@ -50,7 +53,10 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
 
         def run(cases: range) -> list[Row]:
             good = sum(
-                _on_full_disk(task, out, disk, size, is_mounted, random.Random(f"{name} {case}"))
+                _on_full_disk(
+                    *(task, out, disk, size, is_mounted),
+                    *(random.Random(f"{name} {case}"), in_place),
+                )
                 for case in cases
             )
             return [Row(f"{name} ({kind})", len(cases), good, wrong=len(cases) - good)]
@@ -61,9 +67,15 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
 
 
 def _on_full_disk(
-    task: Task, out: Path, disk: Path, size: int, is_mounted: bool, draw: random.Random
+    task: Task,
+    out: Path,
+    disk: Path,
+    size: int,
+    is_mounted: bool,
+    draw: random.Random,
+    in_place: bool,
 ) -> bool:
-    if draw.random() < 0.5:  # it is written for the first time
+    if not in_place and draw.random() < 0.5:  # it is written for the first time
         _clear(disk)
     before = files_of(disk)
     left = draw.randrange(size)
