@@ -103,8 +103,7 @@ def reliability(
     size = 1.0 if full else size
     deadline = time.monotonic() + 60 * minutes
     record = Record(output)
-    with TemporaryDirectory() as folder:
-        work = Work(Path(folder).resolve())
+    with TemporaryDirectory() as folder, (work := Work(Path(folder).resolve())).at_end:
         for experiment in _experiments():
             if not experiment.name.startswith(only):
                 continue

@@ -21,6 +21,7 @@ from .parts import Row, Work, files_of, run_forked
 
 DISK = 64 << 20  # bytes
 NEW_NAMESPACE, PRIVATE = 0x20000, (1 << 18) | (1 << 14)  # CLONE_NEWNS, MS_PRIVATE | MS_REC
+DETACH = 2  # MNT_DETACH
 TOLD = 3  # exit code after an error that names the place
 
 
@@ -45,6 +46,8 @@ def fill_disk(
         disk = folder / "disk"
         disk.mkdir()
         is_mounted = mount(disk)
+        if is_mounted:
+            work.at_end.callback(unmount, disk)
         kind = "no space left" if is_mounted else "files are limited"
         out = disk / output
         if run_forked(lambda: task(out)):
@@ -138,6 +141,11 @@ def mount(folder: Path) -> bool:
         and libc.mount(b"none", b"/", None, PRIVATE, None) == 0
         and libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={DISK}".encode()) == 0
     )
+
+
+def unmount(folder: Path) -> None:
+    """Unmount a disk."""
+    ctypes.CDLL(None).umount2(os.fsencode(folder), DETACH)
 
 
 def _clear(folder: Path) -> None:
