@@ -68,9 +68,10 @@ def _experiments() -> list[Experiment]:
             found.append(Experiment(f"{kind} {what}", full, 50, run))
     outputs = [(name, make, output) for name, make, output, _ in replacing]
     for name, make, output in outputs + [(name, make, "out") for name, make in continued]:
-        full_disk = fill_disk(f"full disk: {name}", make, output)
+        in_place = name == "calibrate in place"
+        full_disk = fill_disk(f"full disk: {name}", make, output, in_place)
         found.append(Experiment(f"full disk {name}", 10, 5, full_disk))
-        if name != "calibrate in place":  # it reads the folder that it writes to
+        if not in_place:
             protected = write_protected(f"read-only folder: {name}", make, output)
             found.append(Experiment(f"read-only {name}", 1, 1, protected))
     return [
@@ -102,8 +103,7 @@ def reliability(
     size = 1.0 if full else size
     deadline = time.monotonic() + 60 * minutes
     record = Record(output)
-    with TemporaryDirectory() as folder:
-        work = Work(Path(folder).resolve())
+    with TemporaryDirectory() as folder, (work := Work(Path(folder).resolve())).at_end:
         for experiment in _experiments():
             if not experiment.name.startswith(only):
                 continue

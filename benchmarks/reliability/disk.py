@@ -21,10 +21,13 @@ from .parts import Row, Work, files_of, run_forked
 
 DISK = 64 << 20  # bytes
 NEW_NAMESPACE, PRIVATE = 0x20000, (1 << 18) | (1 << 14)  # CLONE_NEWNS, MS_PRIVATE | MS_REC
+DETACH = 2  # MNT_DETACH
 TOLD = 3  # exit code after an error that names the place
 
 
-def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Run]:
+def fill_disk(
+    name: str, make: Make, output: str = "out", in_place: bool = False
+) -> Callable[[Work], Run]:
     """Return an experiment: at some point there is no space left.
 
     The command ends with an error that names a file of the disk, the files are those of before, and
@@ -34,6 +37,7 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
         name: The name of the row.
         make: Makes the task.
         output: The name of the output.
+        in_place: Whether the command reads what it replaces.
     """
 
     def prepare(work: Work) -> Run:
@@ -42,6 +46,8 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
         disk = folder / "disk"
         disk.mkdir()
         is_mounted = mount(disk)
+        if is_mounted:
+            work.at_end.callback(unmount, disk)
         kind = "no space left" if is_mounted else "files are limited"
         out = disk / output
         if run_forked(lambda: task(out)):
@@ -50,7 +56,10 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
 
         def run(cases: range) -> list[Row]:
             good = sum(
-                _on_full_disk(task, out, disk, size, is_mounted, random.Random(f"{name} {case}"))
+                _on_full_disk(
+                    *(task, out, disk, size, is_mounted),
+                    *(random.Random(f"{name} {case}"), in_place),
+                )
                 for case in cases
             )
             return [Row(f"{name} ({kind})", len(cases), good, wrong=len(cases) - good)]
@@ -61,9 +70,15 @@ def fill_disk(name: str, make: Make, output: str = "out") -> Callable[[Work], Ru
 
 
 def _on_full_disk(
-    task: Task, out: Path, disk: Path, size: int, is_mounted: bool, draw: random.Random
+    task: Task,
+    out: Path,
+    disk: Path,
+    size: int,
+    is_mounted: bool,
+    draw: random.Random,
+    in_place: bool,
 ) -> bool:
-    if draw.random() < 0.5:  # it is written for the first time
+    if not in_place and draw.random() < 0.5:  # it is written for the first time
         _clear(disk)
     before = files_of(disk)
     left = draw.randrange(size)
@@ -126,6 +141,11 @@ def mount(folder: Path) -> bool:
         and libc.mount(b"none", b"/", None, PRIVATE, None) == 0
         and libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={DISK}".encode()) == 0
     )
+
+
+def unmount(folder: Path) -> None:
+    """Unmount a disk."""
+    ctypes.CDLL(None).umount2(os.fsencode(folder), DETACH)
 
 
 def _clear(folder: Path) -> None:

@@ -5,9 +5,11 @@ cases done ... goal   run now, a portion at a time; the file is written after ea
 cases goal ... full   for another day
 """
 
+import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,9 +62,19 @@ class Record:
 
     def add(self, experiment: Experiment, cases: range, rows: list[Row], seconds: float) -> None:
         """Count the rows of some cases."""
-        self._read()
+        with self._changed() as content:
+            self._count(content["experiments"], experiment, cases, rows, seconds)
+
+    def _count(
+        self,
+        counted: dict[str, Any],
+        experiment: Experiment,
+        cases: range,
+        rows: list[Row],
+        seconds: float,
+    ) -> None:
         new = {"cases": 0, "full": experiment.full, "seconds": 0.0, "rows": []}
-        found = self.content["experiments"].setdefault(experiment.name, new)
+        found = counted.setdefault(experiment.name, new)
         assert found["cases"] == cases.start, "another process runs the same experiment"
         sums = {row.name: row for row in (Row(**row) for row in found["rows"])}
         for row in rows:
@@ -74,13 +86,11 @@ class Record:
         found["seconds"] = round(found["seconds"] + seconds, 1)
         found["date"] = date.today().isoformat()
         found["rows"] = [row._asdict() for row in sums.values()]
-        self._write()
 
     def note(self, name: str, value: Any) -> None:
         """Keep a value that is not a count."""
-        self._read()
-        self.content[name] = value
-        self._write()
+        with self._changed() as content:
+            content[name] = value
 
     def rows(self) -> list[Row]:
         """Return all rows."""
@@ -88,13 +98,21 @@ class Record:
         return [Row(**row) for experiment in found for row in experiment["rows"]]
 
     def _read(self) -> None:
-        # Other processes may run other experiments into the same file.
         if self.path is not None and self.path.exists():
             self.content = json.loads(self.path.read_text(encoding="utf8"))
 
-    def _write(self) -> None:
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        """Read the content and write it again. Other processes may run other experiments into the
+        same file, and wait."""
+        if self.path is None:
+            yield self.content
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            yield self.content
             replace_file(self.path, (json.dumps(self.content, indent=2) + "\n").encode("utf8"))
 
 

@@ -210,7 +210,9 @@ def write_notes(path: Path, texts: list[str]) -> None:
 
 
 def _with_mention(cases: range, surrogates: bool = True) -> list[str]:
-    return [f"{text} asthma" for text in hostile_texts(len(cases), cases.start + 1, surrogates)]
+    texts = hostile_texts(len(cases), cases.start + 1, surrogates)
+    # A pair of surrogates becomes one character in JSON, which is how the commands read them.
+    return [json.loads(json.dumps(f"{text} asthma")) for text in texts]
 
 
 def _docs_of(paths: Iterable[Path]) -> Iterator[Doc]:

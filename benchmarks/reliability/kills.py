@@ -42,6 +42,9 @@ VARYING = (
     *("pretraining.json", "adaptation.json", "stats.json", "mslm_manifest.json", "card.md"),
     *("meta.json", "checkpoint.json", "config.cfg"),
 )
+# In a wheel: spaCy packs the README that it makes only if there was no folder of the package, and
+# RECORD lists it.
+OF_SPACY = ("README.md", "RECORD")
 
 Task = Callable[[Path], object]
 Make = Callable[[Work, Path], Task]
@@ -304,7 +307,12 @@ def contents(path: Path) -> dict[str, bytes]:
         return {"": path.read_bytes()}
     wheels = [zipfile.ZipFile(wheel) for wheel in path.rglob("*.whl")]  # a zip file has times
     if wheels:
-        return {name: wheel.read(name) for wheel in wheels for name in wheel.namelist()}
+        return {
+            name: wheel.read(name)
+            for wheel in wheels
+            for name in wheel.namelist()
+            if Path(name).name not in OF_SPACY
+        }
     return {n: data for n, data in files_of(path).items() if Path(n).name not in VARYING}
 
 

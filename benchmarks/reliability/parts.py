@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,10 +58,14 @@ class Work:
 
     Args:
         folder: A folder to work in.
+
+    Attributes:
+        at_end: What to undo when all is done.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.at_end = ExitStack()
 
     @cached_property
     def encoder(self) -> Path:
@@ -144,6 +148,8 @@ def run_forked(
 
 def _quiet(function: Callable[[], Any]) -> None:
     os.setsid()
+    # A shell that starts this in the background lets it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     logging.disable()
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

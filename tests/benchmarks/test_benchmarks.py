@@ -2,11 +2,16 @@
 
 import json
 import sys
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from benchmarks.machine import UNKNOWN
+from benchmarks.reliability.experiment import Experiment, Record, run_experiment
+from benchmarks.reliability.experiment import table as markdown_table
+from benchmarks.reliability.load import slope
+from benchmarks.reliability.parts import Row, Work
 from benchmarks.speed import RESULTS, count_words, measure, prepare_hf, write_notes, write_sentences
 
 from ..commands import run_python
@@ -164,3 +169,45 @@ def test_weak_kills_on_a_few_notes(notes_and_terms, tmp_path):
     assert result["each_note_once"]
     assert [row["kills"] for row in result["runs"]] == [1, 1]
     assert all(row["same_corpora"] == row["corpora"] > 0 for row in result["runs"])
+
+
+def test_cases_of_a_large_experiment_are_run_in_parts(tmp_path):
+    """Also by several processes into one file; each case once."""
+    seen: list[range] = []
+
+    def run(cases: range) -> list[Row]:
+        seen.append(cases)
+        return [Row("a row", len(cases), len(cases) - 1, wrong=1)]
+
+    path = tmp_path / "result.json"
+    experiment = Experiment("an experiment", 100, 4, lambda work: run)
+    other = Experiment("another", 10, 10, lambda work: run)
+    work = Work(tmp_path)
+
+    def portions(size: float, deadline: float = inf, of: Experiment = experiment) -> int:
+        return len(list(run_experiment(of, work, Record(path), size, deadline)))
+
+    assert portions(0.1) == 3 and seen == [range(4), range(4, 8), range(8, 10)]
+    assert portions(0.1) == 0 and portions(0.05) == 0  # they are in the file
+    assert portions(1, of=other) == 1
+    assert portions(0.2, deadline=-inf) == 0
+    assert portions(0.15) == 2 and seen[-2:] == [range(10, 14), range(14, 15)]
+    (row, _) = Record(path).rows()
+    assert row == Row("a row", 15, 10, wrong=5)
+    assert markdown_table(Record(path))[2] == "| a row | 15 | 10 | 0 | 0 | 5 | 15 % |"
+    with pytest.raises(AssertionError, match="another process"):
+        Record(path).add(experiment, range(3), [], 0.0)
+
+
+def test_memory_grows_by_its_second_half():
+    assert slope([(0, 100), (100, 900), (200, 1000), (400, 1200)]) == 1024
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fuzz", "kill saving", "kill annotate", "truncations"])
+def test_reliability_in_small(name, tmp_path):
+    output = tmp_path / "result.json"
+    arguments = ("--size", "0.001", "--only", name, "--output", output)
+    printed = run("reliability", *arguments)
+    assert "Nothing was lost, doubled or wrong" in printed
+    assert any(line in printed for line in markdown_table(Record(output))[2:])

@@ -2,6 +2,8 @@
 quotes no text. Valid files are cut, spliced and changed byte by byte."""
 
 import json
+import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -144,6 +146,34 @@ def test_changed_files_are_read_or_refused(name, edits, tmp_path):
         assert CANARY not in str(err) and str(tmp_path) in str(err)
     else:
         assert n <= 10 + content.count(b"\n")
+
+
+# Bytes of a file that is made of one thing; seconds of CPU and bytes of memory to read it.
+# Something quadratic would need 10 billion steps or bytes.
+LONG = 100_000
+SECONDS, MEMORY = 30, 100 << 20
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_long_runs_of_anything_take_bounded_time_and_memory(name, tmp_path):
+    parser = PARSERS[name]
+    middle = len(parser.content) // 2
+    lines = [line + b"\n" for line in parser.content.split(b"\n") if line]
+    for part in {*INSERTED, *lines, b"a", b" ", b"O\n"}:
+        run = part * (LONG // len(part))
+        for content in (run, parser.content[:middle] + run + parser.content[middle:]):
+            for other, kept in {**parser.others, parser.name: content}.items():
+                (tmp_path / other).write_bytes(kept)
+            tracemalloc.start()
+            start = time.process_time()
+            try:
+                for _ in parser.read(tmp_path / parser.name):
+                    pass
+            except ValueError as err:
+                assert type(err) is ValueError and len(str(err)) < 2000, part
+            seconds, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert seconds < SECONDS and peak < MEMORY, (part, seconds, peak)
 
 
 @settings(max_examples=200, deadline=None)

@@ -143,9 +143,10 @@ def _read_table(path: Path) -> tuple[Iterator[tuple[int, Record]], tuple[str, ..
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError:
+    except ImportError as err:
         raise ImportError(
-            f"Reading {path} needs pyarrow. Install it with 'pip install \"spacy-mslm[parquet]\"'."
+            f"Reading {path} needs pyarrow ({err}). Install it with 'pip install "
+            '"spacy-mslm[parquet]"\'.'
         ) from None
     try:
         if path.suffix == PARQUET:
