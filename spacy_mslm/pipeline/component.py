@@ -45,7 +45,13 @@ from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
 from ..training.self_training import SelfTraining, self_train
 from ..training.step import NotFiniteLoss, learn
-from ..training.survey import check_alignment, count_training_set, weigh_masks
+from ..training.survey import (
+    TrainingSetCounts,
+    check_alignment,
+    count_training_set,
+    log_labels,
+    weigh_masks,
+)
 from ..types import Gold, Pieces, Prediction, Row, no_ints
 from ..util.files import Content, map_file, replace_file
 from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
@@ -326,7 +332,7 @@ class MSLM(TrainablePipe):
         if labels is None:
             labels = self.gold_labels(get_examples())
         if adaptation is None or not adaptation.corpus:
-            self.start(get_examples(), labels)
+            log_labels(self.start(get_examples(), labels), self.labels)
             if self._masks_without_learning():
                 logger.warning(
                     "Masks are not used: the masked-LM loss has a weight of 0 and there is no text "
@@ -350,18 +356,21 @@ class MSLM(TrainablePipe):
             folder = self_train(adaptation, make, shared, name, get_examples, labels, nlp)
         else:
             folder = adapt(adaptation, make, shared, name, get_examples, labels, nlp)
-        self.start(get_examples(), labels, encoder=str(folder))
+        log_labels(self.start(get_examples(), labels, encoder=str(folder)), self.labels)
         keep_heads(self.shim.network, folder, self.labels)
 
     def start(
         self, examples: Iterable[Example], labels: Sequence[str], encoder: str | None = None
-    ) -> None:
+    ) -> TrainingSetCounts:
         """Load an encoder, add new heads for the labels and survey the training set.
 
         Args:
             examples: The training set.
             labels: The entity types.
             encoder: The checkpoint, or None for the one in the settings of the model.
+
+        Returns:
+            The counts of the training set.
         """
         self.cfg.update(
             labels=list(labels), mask_weights=None, transitions=None, calibration=None, step=0
@@ -395,6 +404,7 @@ class MSLM(TrainablePipe):
                 "model will find few or no entities in ordinary, unmasked text. Use it only to "
                 "reproduce the paper, and 'clean' or 'mixed' for a model that is used in practice."
             )
+        return counts
 
     def _masks_without_learning(self) -> bool:
         weight = self.loss_weights["mlm"]
