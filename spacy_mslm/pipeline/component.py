@@ -18,7 +18,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, typed_tags
+from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, soft_tags, typed_tags
 from ..errors import listing
 from ..inference.calibration import Calibration, from_temperature, uncalibrated
 from ..inference.decoding import count_transitions, transition_scores
@@ -514,7 +514,8 @@ class MSLM(TrainablePipe):
         """
         gold = align_gold(example, self.spans_key, overlaps=self.typed)
         if self.typed:
-            return replace(gold, tags=typed_tags(gold, self.labels))
+            tags = typed_tags(gold, self.labels)
+            return replace(gold, tags=tags, soft=soft_tags(example, tags, self.labels))
         if gold.annotated is not None and not gold.annotated.issuperset(self.labels):
             unknown = sorted(set(self.labels) - gold.annotated)
             raise ValueError(
@@ -523,7 +524,7 @@ class MSLM(TrainablePipe):
                 "from partial annotation, or complete the annotation with "
                 "spacy_mslm.CompletedCorpus.v1."
             )
-        return gold
+        return replace(gold, soft=soft_tags(example, gold.tags, self.labels))
 
     def _check_labels(self, example: Example, index: int, gold: Gold) -> None:
         for mention in gold.mentions:
