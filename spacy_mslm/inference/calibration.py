@@ -5,15 +5,14 @@ of its type. Trained encoders are overconfident in some of these probabilities a
 and long mentions have small products. A calibration is a logistic model of the evidence for a
 mention, fitted to which mentions are correct (`spacy_mslm.scoring.calibrate`):
 
-    logit(confidence) = w_1 logit(tags * type) + w_2 max(0, logit(tags * type) - 2)
-                        + w_3 logit(type) + w_4 logit(before) + w_5 logit(after)
-                        + w_6 log(tokens) + offset + offset of the type
+    logit(confidence) = f(logit(tags * type)) + w_1 logit(type) + w_2 logit(before)
+                        + w_3 logit(after) + w_4 log(tokens) + offset + offset of the type
 
-The second term is for mentions with a product above 0.88: fewer of them are wrong than the others
-would let one expect.
+f is linear between the KNOTS, with a slope that may grow at each of them: mentions with a small
+product differ little in how often they are right, and few of those with a large one are wrong.
 
 Weights of probabilities are not negative, so more evidence never lowers a confidence. Predicted
-mentions do not depend on it. Earlier versions had a temperature T only, which is w_1 = 1 / T.
+mentions do not depend on it. Earlier versions had a temperature T only: f(x) = x / T.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +24,12 @@ import numpy as np
 # Converts (n, evidence) `types.Evidence` and (n,) types of mentions to (n,) confidences.
 Calibrate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-FEATURES = ("confidence", "sure", "type", "before", "after", "tokens")
-# The logit from which a mention counts as sure.
-SURE = 2.0
+# Logits of the uncalibrated confidence at which the slope may change: 0.12, 0.5 and 0.88.
+KNOTS = (-2.0, 0.0, 2.0)
+FEATURES = (
+    *("confidence", "over_12", "over_50", "over_88"),
+    *("type", "before", "after", "tokens"),
+)
 BINS = 10
 # The minimum distance of probabilities from 0 and 1, about the resolution of 32-bit floats.
 EPSILON = 1e-7
@@ -85,9 +87,9 @@ def features(evidence: np.ndarray) -> np.ndarray:
     """Convert (n, evidence) Evidence to (n, FEATURES) features."""
     tags, before, after, of_type, tokens = evidence.T
     confidence = logit(tags * of_type)
-    sure = np.maximum(0, confidence - SURE)
+    over = [np.maximum(0, confidence - knot) for knot in KNOTS]
     others = map(logit, (of_type, before, after))
-    return np.stack([confidence, sure, *others, np.log(tokens)], axis=1)
+    return np.stack([confidence, *over, *others, np.log(tokens)], axis=1)
 
 
 def calibration_error(confidences: np.ndarray, correct: np.ndarray) -> float:

@@ -65,7 +65,8 @@ def test_the_map_by_hand():
     # The logits of tags * type = 0.9, type, before and after are log 9, log 24, log 3 and 0.
     given_ = evidence(Evidence(tags=0.9375, before=0.75, after=0.5, type=0.96, tokens=2))
     assert uncalibrated(given_, np.array([0])).tolist() == pytest.approx([0.9])
-    expected = [np.log(9), np.log(9) - 2, np.log(24), np.log(3), 0.0, np.log(2)]
+    over = [np.log(9) + 2, np.log(9), np.log(9) - 2]
+    expected = [np.log(9), *over, np.log(24), np.log(3), 0.0, np.log(2)]
     assert features(given_)[0].tolist() == pytest.approx(expected)
     weights = {"confidence": 0.5, "before": 1.0, "tokens": 1.0}
     calibration = Calibration(weights, offset=-np.log(2), types={"B": -np.log(9)})
@@ -88,7 +89,7 @@ chance = st.floats(0, 1)
 @given(
     st.tuples(*[chance] * 4),
     st.tuples(*[chance] * 4),
-    st.lists(st.floats(0, 3), min_size=4, max_size=4),
+    st.lists(st.floats(0, 3), min_size=7, max_size=7),
     st.integers(1, 20),
 )
 def test_more_evidence_never_lowers_a_confidence(one, other, weights, tokens):
@@ -202,7 +203,7 @@ def test_sure_mentions_are_calibrated_apart():
     right = np.where(logit(tags) > 2, 0.995, sigmoid(0.5 * logit(tags)))
     observed = Observed(np.arange(6000), np.zeros(6000, int), rows, rng.random(6000) < right)
     fit = fit_calibration(observed, LABELS)
-    assert fit.calibration.weights["sure"] > 0.3
+    assert fit.calibration.weights["over_88"] > 0.3
     assert fit.error_out_of_fold < 0.03
 
 
