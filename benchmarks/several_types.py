@@ -6,8 +6,10 @@
     completed  one pipeline; the single ones label them first (`spacy_mslm.CompletedCorpus.v1`)
 
 All have the same number of updates for each corpus. F1 is measured on the dev set of each corpus,
-over the types that it annotates. `added` goes on from the pipeline of the first corpus with the
-types of the last one, on sentences of the last one that the first pipeline has completed.
+over the types that it annotates. `added` and `added_soft` go on from the pipeline of the first
+corpus with the types of the last one, on sentences of the last one that the first pipeline has
+completed: with its entities, and with the probabilities of its tags. Compare their
+scores with those of `single`.
 """
 
 import json
@@ -72,11 +74,12 @@ def several_types(
         "completed": MixedCorpus(completed, seed=seed),
     }
     first, last = names[0], names[-1]
-    nlp = spacy.load(models[first])
-    for label in spacy.load(models[last]).get_pipe("mslm").labels:  # type: ignore[attr-defined]
-        nlp.get_pipe("mslm").add_label(label)  # type: ignore[attr-defined]
-    _train(nlp, CompletedCorpus(train[last], models[first]), updates, seed)
-    _store("added", nlp, {name: held_out[name] for name in (first, last)}, size)
+    for arm, soft in (("added", False), ("added_soft", True)):
+        nlp = spacy.load(models[first])
+        for label in spacy.load(models[last]).get_pipe("mslm").labels:  # type: ignore[attr-defined]
+            nlp.get_pipe("mslm").add_label(label)  # type: ignore[attr-defined]
+        _train(nlp, CompletedCorpus(train[last], models[first], soft=soft), updates, seed)
+        _store(arm, nlp, {name: held_out[name] for name in (first, last)}, size)
     for arm, corpus in arms.items():
         nlp = _start(encoder, seed)
         _train(nlp, corpus, updates * len(names), seed)

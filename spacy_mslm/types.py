@@ -56,6 +56,12 @@ class Pieces:
         return np.flatnonzero(np.diff(self.starts))
 
 
+def one_hot(tags: np.ndarray) -> np.ndarray:
+    """Convert (...) tags to (..., 3) probabilities of B, I, O: zeros for MISSING ones."""
+    rows = np.concatenate([np.eye(len(BIO)), np.zeros((1, len(BIO)))]).astype(np.float32)
+    return rows[np.where(tags == MISSING, len(BIO), tags)]
+
+
 class Mention(NamedTuple):
     """A labelled span of tokens `start:end`, or of characters if the text is not tokenized yet."""
 
@@ -81,6 +87,9 @@ class Gold:
     mentions: list[Mention]
     unaligned: list[Unaligned]
     annotated: frozenset[str] | None = None  # the annotated types, None if all are
+    # (tokens, 3) or (tokens, types, 3) the probabilities of B, I, O to learn instead of the tags;
+    # zeros if they are MISSING
+    soft: np.ndarray | None = None
 
 
 class Window(NamedTuple):
@@ -113,7 +122,7 @@ class Row:
     ids: np.ndarray  # (pieces,) vocabulary ids before masking
     kinds: np.ndarray  # (pieces,) UNMASKED, BLM or ELM
     # (n,) positions that the detection head reads, and (n,) or (n, types) the gold tags there, or
-    # (n, 3) the probabilities of B, I, O
+    # (n, 3) or (n, types, 3) the probabilities of B, I, O, which are zeros for MISSING tags
     tag_at: np.ndarray = field(default_factory=no_ints)
     tags: np.ndarray = field(default_factory=no_ints)
     # positions and type of each mention to classify
@@ -143,7 +152,8 @@ class PaddedBatch:
     mask_ids: np.ndarray  # (masked,) ids before masking
     mask_kinds: np.ndarray  # (masked,) BLM or ELM
     tag_at: np.ndarray  # (tagged,) positions that the detection head reads
-    # (tagged,) or (tagged, types) gold tags, or (tagged, 3) probabilities of B, I, O
+    # (tagged,) or (tagged, types) gold tags, or (tagged, 3) or (tagged, types, 3) probabilities of
+    # B, I, O
     tags: np.ndarray
     span_at: np.ndarray  # (span pieces,) positions that the classification head pools
     span_of: np.ndarray  # (span pieces,) index of the mention of each

@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     verify,
     weak,
 )
-from .common import mslm_cli
+from .common import mslm_cli, show_messages
 
 app.add_typer(mslm_cli, name="mslm")
+show_messages()

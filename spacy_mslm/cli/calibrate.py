@@ -33,8 +33,11 @@ def calibrate_cli(
     fit, path = calibrate(model, dev_path, output, force)
     rows = [
         ("predicted mentions", f"{fit.mentions:,}"),
+        ("map", fit.kind),
         ("ECE before", f"{100 * fit.error_before:.2f}"),
         ("ECE after, documents not fitted to", f"{100 * fit.error_out_of_fold:.2f}"),
+        ("  of which chance does not explain", f"{100 * fit.error_debiased:.2f}"),
+        ("  of exact confidences, by chance", f"{100 * fit.error_by_chance:.2f}"),
         ("ECE after, documents fitted to", f"{100 * fit.error_fitted:.2f}"),
     ]
     show_table(rows)

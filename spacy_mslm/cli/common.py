@@ -6,6 +6,7 @@ its result.
 """
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -31,6 +32,17 @@ Address = Annotated[
     ),
 ]
 GpuId = Annotated[int, typer.Option("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
+
+
+def show_messages() -> None:
+    """Let spaCy's commands show what the package logs, not only its warnings.
+
+    `spacy train` and `spacy debug data` show the messages of spaCy's own logger only.
+    """
+    logger = logging.getLogger("spacy_mslm")
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
 
 
 def command(

@@ -115,6 +115,7 @@ def show_evaluation(evaluation: "Evaluation") -> None:
     ]
     if evaluation["calibrated"]:
         rows.append(("ECE of confidences, calibrated", _percent(scores["mslm_ece"])))
+    rows.append(("  of which chance does not explain", _percent(scores["mslm_ece_debiased"])))
     show_table(rows)
     show_thresholds(evaluation)
 

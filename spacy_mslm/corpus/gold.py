@@ -15,10 +15,13 @@ import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..types import MISSING, B, Gold, I, Mention, O, Unaligned
+from ..types import MISSING, B, Gold, I, Mention, O, Unaligned, one_hot
 from ..util.extensions import annotated_labels
 
 logger = logging.getLogger("spacy_mslm")
+
+# The key of `doc._.soft_tags` of a pipeline that tags all its types together.
+JOINT = ""
 
 
 def gold_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
@@ -62,6 +65,48 @@ def typed_tags(gold: Gold, labels: Sequence[str]) -> np.ndarray:
         if mention.label in columns:
             _tag(tags[:, columns[mention.label]], [mention])
     return tags
+
+
+def soft_tags(example: Example, tags: np.ndarray, labels: Sequence[str]) -> np.ndarray | None:
+    """Return the probabilities of tags to learn, or None if the document has no `doc._.soft_tags`.
+
+    A token that is not the same in the reference has its tag.
+
+    Args:
+        example: The example.
+        tags: (tokens,) or (tokens, types) Its tags.
+        labels: The entity types.
+
+    Returns:
+        (tokens, 3) or (tokens, types, 3) Probabilities of B, I, O; zeros if the tag is MISSING.
+
+    Raises:
+        ValueError: If the probabilities are those of another kind of model.
+    """
+    stored = example.reference._.soft_tags
+    if not stored:
+        return None
+    typed = tags.ndim > 1
+    names = [label for label in labels if label in stored] if typed else [JOINT] * (JOINT in stored)
+    if not names:
+        raise ValueError(
+            "The pipeline that completes the corpus and the one that is trained tag in different "
+            "ways: one has spacy_mslm.MSLM.v1 and the other spacy_mslm.MSLM.v2. Set soft = false "
+            "for spacy_mslm.CompletedCorpus.v1."
+        )
+    aligned = example.alignment.x2y
+    same = np.flatnonzero(aligned.lengths == 1)
+    firsts = np.cumsum(aligned.lengths) - aligned.lengths
+    there = aligned.data[firsts[same]]
+    once = np.bincount(aligned.data, minlength=len(example.reference))[there] == 1
+    same, there = same[once], there[once]
+    soft = one_hot(tags)
+    for name in names:
+        column = soft[:, labels.index(name)] if typed else soft
+        given = np.asarray(stored[name], dtype=np.float32)[there]
+        known = ~np.isnan(given[:, 0])
+        column[same[known]] = given[known]
+    return soft
 
 
 def _align_spans(

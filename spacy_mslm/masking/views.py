@@ -69,7 +69,8 @@ def gold_row(pieces: Pieces, window: Window, gold: Gold, labels: Sequence[str]) 
             at = np.arange(first, min(last, window.end)) - window.start
             mentions.append((at, labels.index(label)))
     kinds = np.full(len(ids), UNMASKED, dtype=np.int8)
-    return Row(ids, kinds, firsts[used] - window.start, tags[used], mentions)
+    taught = tags if gold.soft is None else gold.soft[pieces.tagged]
+    return Row(ids, kinds, firsts[used] - window.start, taught[used], mentions)
 
 
 def maskable(pieces: Pieces, window: Window, gold: Gold) -> MaskableWindow:

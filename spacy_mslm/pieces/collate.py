@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..types import UNMASKED, Block, PaddedBatch, Row, no_ints
+from ..types import UNMASKED, Block, PaddedBatch, Row, no_ints, one_hot
 from .wordpieces import Wordpieces
 
 # From this number of padded pieces on, overhead does not dominate a pass through the encoder.
@@ -183,8 +183,15 @@ def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedB
         mask_ids=np.concatenate(mask_ids),
         mask_kinds=np.concatenate(mask_kinds),
         tag_at=np.concatenate(tag_at),
-        tags=np.concatenate(tags),
+        tags=_join_tags(tags),
         span_at=np.concatenate(span_at) if span_at else no_ints(),
         span_of=np.concatenate(span_of) if span_of else no_ints(),
         types=np.array(types, dtype=np.int64),
     )
+
+
+def _join_tags(tags: Sequence[np.ndarray]) -> np.ndarray:
+    """Join the tags of rows, as probabilities if those of some rows are."""
+    if any(own.dtype.kind == "f" for own in tags):
+        tags = [own if own.dtype.kind == "f" else one_hot(own) for own in tags]
+    return np.concatenate(tags)

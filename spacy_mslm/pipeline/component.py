@@ -18,7 +18,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, typed_tags
+from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, soft_tags, typed_tags
 from ..errors import listing
 from ..inference.calibration import Calibration, from_temperature, uncalibrated
 from ..inference.decoding import count_transitions, transition_scores
@@ -45,7 +45,13 @@ from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
 from ..training.self_training import SelfTraining, self_train
 from ..training.step import NotFiniteLoss, learn
-from ..training.survey import check_alignment, count_training_set, weigh_masks
+from ..training.survey import (
+    TrainingSetCounts,
+    check_alignment,
+    count_training_set,
+    log_labels,
+    weigh_masks,
+)
 from ..types import Gold, Pieces, Prediction, Row, no_ints
 from ..util.files import Content, map_file, replace_file
 from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
@@ -326,7 +332,7 @@ class MSLM(TrainablePipe):
         if labels is None:
             labels = self.gold_labels(get_examples())
         if adaptation is None or not adaptation.corpus:
-            self.start(get_examples(), labels)
+            log_labels(self.start(get_examples(), labels), self.labels)
             if self._masks_without_learning():
                 logger.warning(
                     "Masks are not used: the masked-LM loss has a weight of 0 and there is no text "
@@ -350,18 +356,21 @@ class MSLM(TrainablePipe):
             folder = self_train(adaptation, make, shared, name, get_examples, labels, nlp)
         else:
             folder = adapt(adaptation, make, shared, name, get_examples, labels, nlp)
-        self.start(get_examples(), labels, encoder=str(folder))
+        log_labels(self.start(get_examples(), labels, encoder=str(folder)), self.labels)
         keep_heads(self.shim.network, folder, self.labels)
 
     def start(
         self, examples: Iterable[Example], labels: Sequence[str], encoder: str | None = None
-    ) -> None:
+    ) -> TrainingSetCounts:
         """Load an encoder, add new heads for the labels and survey the training set.
 
         Args:
             examples: The training set.
             labels: The entity types.
             encoder: The checkpoint, or None for the one in the settings of the model.
+
+        Returns:
+            The counts of the training set.
         """
         self.cfg.update(
             labels=list(labels), mask_weights=None, transitions=None, calibration=None, step=0
@@ -395,6 +404,7 @@ class MSLM(TrainablePipe):
                 "model will find few or no entities in ordinary, unmasked text. Use it only to "
                 "reproduce the paper, and 'clean' or 'mixed' for a model that is used in practice."
             )
+        return counts
 
     def _masks_without_learning(self) -> bool:
         weight = self.loss_weights["mlm"]
@@ -504,7 +514,8 @@ class MSLM(TrainablePipe):
         """
         gold = align_gold(example, self.spans_key, overlaps=self.typed)
         if self.typed:
-            return replace(gold, tags=typed_tags(gold, self.labels))
+            tags = typed_tags(gold, self.labels)
+            return replace(gold, tags=tags, soft=soft_tags(example, tags, self.labels))
         if gold.annotated is not None and not gold.annotated.issuperset(self.labels):
             unknown = sorted(set(self.labels) - gold.annotated)
             raise ValueError(
@@ -513,7 +524,7 @@ class MSLM(TrainablePipe):
                 "from partial annotation, or complete the annotation with "
                 "spacy_mslm.CompletedCorpus.v1."
             )
-        return gold
+        return replace(gold, soft=soft_tags(example, gold.tags, self.labels))
 
     def _check_labels(self, example: Example, index: int, gold: Gold) -> None:
         for mention in gold.mentions:

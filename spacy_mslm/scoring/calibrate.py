@@ -8,9 +8,12 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from ..inference.calibration import (
+    EPSILON,
     FEATURES,
     Calibration,
     calibration_error,
+    debiased_error,
+    error_by_chance,
     features,
     sigmoid,
     uncalibrated,
@@ -25,7 +28,9 @@ BATCH = 256
 FOLDS = 5
 # Pull of the weights to those of uncalibrated confidences, and of the offsets of types to 0. An
 # offset is halved with about 25 mentions of a type, so types with few mentions have hardly any.
-STRENGTH, TYPE_STRENGTH, OFFSET_STRENGTH = 1.0, 5.0, 0.01
+STRENGTH, TYPE_STRENGTH, OFFSET_STRENGTH, FIXED = 1.0, 5.0, 0.01, 1e9
+# The maps, of which the one with the lowest log-loss out of fold is taken.
+KINDS = ("temperature", "logistic")
 
 
 class CalibrationFit(NamedTuple):
@@ -33,17 +38,23 @@ class CalibrationFit(NamedTuple):
 
     Attributes:
         calibration: The calibration.
+        kind: The map that was chosen: a temperature, or a logistic model of all evidence.
         error_before: The expected calibration error (ECE) without calibration.
         error_fitted: The ECE of the calibration on the documents that it was fitted to.
         error_out_of_fold: The ECE where each fifth of the documents is calibrated by a fit to the
             others. This is what to expect on new text of the same kind.
+        error_debiased: The same without the part that chance explains.
+        error_by_chance: The ECE out of fold that exact confidences would have.
         mentions: The number of predicted mentions.
     """
 
     calibration: Calibration
+    kind: str
     error_before: float
     error_fitted: float
     error_out_of_fold: float
+    error_debiased: float
+    error_by_chance: float
     mentions: int
 
 
@@ -116,6 +127,9 @@ def observe(pipe: "MSLM", examples: Iterable[Example]) -> Observed:
 def fit_calibration(observed: Observed, labels: Sequence[str]) -> CalibrationFit:
     """Fit a calibration and measure its effect.
 
+    Both maps are fitted, and the one that predicts better which mentions are correct, in documents
+    that it was not fitted to, is taken. With few mentions this is often the temperature.
+
     Args:
         observed: Predicted mentions.
         labels: The entity types.
@@ -126,11 +140,10 @@ def fit_calibration(observed: Observed, labels: Sequence[str]) -> CalibrationFit
     documents, types, evidence, correct = observed
     folds = _folds(documents)
     x = _columns(evidence, types, len(labels))
-    values = np.empty(len(correct))
-    for fold in range(folds.max() + 1):
-        own = folds == fold
-        values[own] = sigmoid(x[own] @ _fit(x[~own], correct[~own]))
-    weights = _fit(x, correct)
+    out_of_fold = {kind: _out_of_fold(x, correct, folds, kind) for kind in KINDS}
+    kind = min(KINDS, key=lambda kind: _log_loss(out_of_fold[kind], correct))
+    values = out_of_fold[kind]
+    weights = _fit(x, correct, kind)
     *of_features, offset = weights[: len(FEATURES) + 1].tolist()
     calibration = Calibration(
         dict(zip(FEATURES, of_features, strict=True)),
@@ -139,11 +152,27 @@ def fit_calibration(observed: Observed, labels: Sequence[str]) -> CalibrationFit
     )
     return CalibrationFit(
         calibration,
+        kind,
         calibration_error(uncalibrated(evidence, types), correct),
         calibration_error(sigmoid(x @ weights), correct),
         calibration_error(values, correct),
+        debiased_error(values, correct),
+        error_by_chance(values),
         len(correct),
     )
+
+
+def _out_of_fold(x: np.ndarray, correct: np.ndarray, folds: np.ndarray, kind: str) -> np.ndarray:
+    """Return (n,) confidences, each from a fit to the other folds."""
+    values = np.empty(len(correct))
+    for fold in range(folds.max() + 1):
+        own = folds == fold
+        values[own] = sigmoid(x[own] @ _fit(x[~own], correct[~own], kind))
+    return values
+
+
+def _log_loss(values: np.ndarray, correct: np.ndarray) -> float:
+    return float(-np.log(np.maximum(np.where(correct, values, 1 - values), EPSILON)).mean())
 
 
 def _folds(documents: np.ndarray) -> np.ndarray:
@@ -164,11 +193,15 @@ def _columns(evidence: np.ndarray, types: np.ndarray, n_types: int) -> np.ndarra
     return np.hstack([features(evidence), np.ones((len(types), 1)), np.eye(n_types)[types]])
 
 
-def _fit(x: np.ndarray, correct: np.ndarray) -> np.ndarray:
+def _fit(x: np.ndarray, correct: np.ndarray, kind: str) -> np.ndarray:
     n_types = x.shape[1] - len(FEATURES) - 1
     prior = np.zeros(x.shape[1])
     prior[0] = 1.0  # the confidence as it is
     strength = np.array([STRENGTH] * len(FEATURES) + [OFFSET_STRENGTH] + [TYPE_STRENGTH] * n_types)
+    if kind == "temperature":
+        strength[1:] = FIXED
     lower = np.full(x.shape[1], -np.inf)
     lower[: FEATURES.index("tokens")] = 0.0
-    return fit_logistic(x, correct.astype(float), prior, strength, lower)
+    weights = fit_logistic(x, correct.astype(float), prior, strength, lower)
+    weights[strength == FIXED] = 0.0
+    return weights

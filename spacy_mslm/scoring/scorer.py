@@ -20,7 +20,7 @@ from spacy.vocab import Vocab
 
 from ..corpus.gold import gold_spans
 from ..corpus.readers import read_gold, select
-from ..inference.calibration import calibration_error
+from ..inference.calibration import calibration_error, debiased_error
 from ..text.sentences import sentence_starts
 from ..types import Mention
 from ..util.extensions import annotated_labels, confidence_of, raw_confidence_of
@@ -412,13 +412,14 @@ def _confidence_scores(judged: Sequence[Judged]) -> dict[str, float | None]:
     values, correct = confidences(judged)
     gold = sum(len(mentions.gold) for mentions in judged)
     scores: dict[str, float | None] = dict.fromkeys(
-        ("mslm_confidence", "mslm_ece", "mslm_ece_uncalibrated")
+        ("mslm_confidence", "mslm_ece", "mslm_ece_debiased", "mslm_ece_uncalibrated")
     )
     silent = not any(mentions.predicted for mentions in judged)
     if gold and (silent or len(values)):  # otherwise, the component has no confidences
         scores["mslm_confidence"] = float(values[correct].sum() / gold)
     if len(values):
         scores["mslm_ece"] = calibration_error(values, correct)
+        scores["mslm_ece_debiased"] = debiased_error(values, correct)
         raw, _ = confidences(judged, raw_confidence_of)
         scores["mslm_ece_uncalibrated"] = calibration_error(raw, correct)
     return scores

@@ -13,6 +13,7 @@ from typing import IO, Any
 import tqdm
 from spacy.language import Language
 from spacy.training.loggers import setup_table
+from spacy.util import registry
 from wasabi import Printer
 
 LogStep = Callable[[dict[str, Any] | None], None]
@@ -42,6 +43,10 @@ def console_logger(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
         training = nlp.config["training"]
+        whole = progress_bar == "train"
+        length = None
+        if progress_bar is not None:
+            length = _resolved(nlp, "max_steps" if whole else "eval_frequency") or None
         pipes = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False)]
         score_names = [name for name, w in training["score_weights"].items() if w is not None]
         printer = Printer(no_print=True)
@@ -91,9 +96,8 @@ def console_logger(
                 record.update(losses=losses, scores=scores, score=float(info["score"]))
                 print(json.dumps(record), file=stream, flush=True)
             if progress_bar is not None:
-                whole = progress_bar == "train"
                 bar = tqdm.tqdm(
-                    total=training["max_steps"] or None if whole else training["eval_frequency"],
+                    total=length,
                     initial=info["step"] if whole else 0,
                     desc=f"Epoch {info['epoch']}",
                     disable=None,  # no bar if stderr is not a terminal
@@ -110,6 +114,12 @@ def console_logger(
         return log_step, finalize
 
     return setup_printer
+
+
+def _resolved(nlp: Language, name: str) -> int:
+    """Return a number of [training], which may be a function such as `spacy_mslm.updates.v1`."""
+    value = nlp.config.interpolate()["training"][name]
+    return int(registry.resolve({name: value})[name])
 
 
 def _loss_names(pipes: list[str], losses: dict[str, Any]) -> list[str]:

@@ -51,8 +51,9 @@ def count_totals(batches: Iterable[PaddedBatch], weights: MaskWeights) -> Totals
 
 
 def _n_tags(tags: np.ndarray) -> int:
-    """Count the gold tags that are not MISSING, or the tokens with probabilities of tags."""
-    return len(tags) if tags.dtype.kind == "f" else int((tags != MISSING).sum())
+    """Count the tags that are not MISSING."""
+    known = tags.any(axis=-1) if tags.dtype.kind == "f" else tags != MISSING
+    return int(known.sum())
 
 
 def mlm_loss(
@@ -76,13 +77,13 @@ def mean_loss(logits: torch.Tensor, targets: torch.Tensor, total: float) -> torc
 
     Args:
         logits: (n, labels) or (n, types, labels) The logits.
-        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss. Or (n, labels)
-            floats: the probabilities of the labels.
+        targets: (n,) or (n, types) The gold labels. MISSING ones have no loss. Or (n, labels) or
+            (n, types, labels) floats: the probabilities of the labels, zeros for MISSING ones.
         total: The number of gold labels, without MISSING ones, in all batches of the update.
     """
     flat = logits.flatten(0, -2)
     if targets.is_floating_point():
-        return cross_entropy(flat, targets, reduction="sum") / total
+        return cross_entropy(flat, targets.flatten(0, -2), reduction="sum") / total
     return cross_entropy(flat, targets.flatten(), ignore_index=MISSING, reduction="sum") / total
 
 

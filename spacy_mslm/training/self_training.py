@@ -31,7 +31,6 @@ from ..masking.strategies import Masking
 from ..masking.views import gold_row, maskable
 from ..masking.weights import UniformWeights
 from ..types import (
-    BIO,
     MISSING,
     UNMASKED,
     B,
@@ -43,6 +42,7 @@ from ..types import (
     Pieces,
     Prediction,
     Row,
+    one_hot,
 )
 from ..util.progress import progress_bar
 from ..util.stage_folder import StageFolder
@@ -426,7 +426,7 @@ def _labelled_rows(pipe: "MSLM", labelled: Iterable[Example]) -> list[Row]:
         gold = pipe.align(example)
         for window in pipe.windows.cover(pieces):
             row = gold_row(pieces, window, gold, pipe.labels)
-            rows.append(replace(row, tags=np.eye(len(BIO), dtype=np.float32)[row.tags]))
+            rows.append(replace(row, tags=one_hot(row.tags)))
     return rows
 
 

@@ -1,13 +1,15 @@
 """One pass over a training set before training: masks, tag transitions, unaligned mentions."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from spacy.training import Example
 
 from ..corpus.gold import UnalignedLog
+from ..errors import listing
 from ..inference.decoding import count_transitions
 from ..masking.strategies import Masking
 from ..masking.views import maskable
@@ -18,12 +20,17 @@ from ..types import BLM, ELM, Gold
 
 logger = logging.getLogger("spacy_mslm")
 
+# spaCy's `debug data` warns below the same number.
+FEW_MENTIONS = 50
+
 
 class TrainingSetCounts(NamedTuple):
     """The counts of one pass over a training set.
 
     Attributes:
         docs: The number of documents.
+        empty: The number of documents without a gold mention.
+        labels: The number of aligned gold mentions of each type.
         mentions: The number of gold mentions, aligned or not.
         unaligned: The number of gold mentions that do not fit the tokens.
         masks: (3,) The number of pieces that are UNMASKED, BLM and ELM (eq. 2).
@@ -31,6 +38,8 @@ class TrainingSetCounts(NamedTuple):
     """
 
     docs: int
+    empty: int
+    labels: Counter[str]
     mentions: int
     unaligned: int
     masks: np.ndarray
@@ -60,10 +69,13 @@ def count_training_set(
     masks = np.zeros(3, dtype=np.int64)
     transitions = np.zeros((), dtype=np.int64)
     generator = np.random.default_rng([seed])
-    docs = mentions = unaligned = 0
+    labels: Counter[str] = Counter()
+    docs = empty = mentions = unaligned = 0
     for index, example in enumerate(examples):
         docs += 1
         gold = align(example)
+        labels.update(mention.label for mention in gold.mentions)
+        empty += not gold.mentions and not gold.unaligned
         mentions += len(gold.mentions) + len(gold.unaligned)
         unaligned += len(gold.unaligned)
         log(example, index, gold)
@@ -72,7 +84,23 @@ def count_training_set(
         for window in windows.cover(pieces):
             kinds = masking(maskable(pieces, window, gold), generator)
             masks += np.bincount(kinds, minlength=3)
-    return TrainingSetCounts(docs, mentions, unaligned, masks, transitions)
+    return TrainingSetCounts(docs, empty, labels, mentions, unaligned, masks, transitions)
+
+
+def log_labels(counts: TrainingSetCounts, types: Sequence[str]) -> None:
+    """Log the number of documents and of mentions of each type, and which types have few."""
+    by_count = sorted(types, key=lambda label: (-counts.labels[label], label))
+    each = ", ".join(f"{label} {counts.labels[label]:,}" for label in by_count)
+    logger.info(
+        f"Training set: {counts.docs:,} documents, {counts.empty:,} of them without mentions; "
+        f"{counts.mentions:,} mentions{': ' if each else ''}{each}"
+    )
+    few = [label for label in by_count if counts.labels[label] < FEW_MENTIONS]
+    if few:
+        logger.info(
+            f"Types with fewer than {FEW_MENTIONS} mentions in the training set: {listing(few)}. "
+            "Annotate more of them, or join them with other types."
+        )
 
 
 def check_alignment(counts: TrainingSetCounts, limit: float) -> None:

@@ -7,7 +7,8 @@ label has none. They are in `doc.user_data`, as those of spaCy, so they are kept
 
 The pipe also sets `doc._.bio_probabilities`. Corpora set `doc._.annotated_labels`: the entity types
 that are annotated in a gold document, or None if all are. A token outside the mentions of a gold
-document is known to be outside only for these types.
+document is known to be outside only for these types. `doc._.soft_tags` are the probabilities of
+tags that another pipeline has given, to learn from instead of tags.
 """
 
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ for _name in ("confidence", "raw_confidence"):
     if not Span.has_extension(_name):
         # spaCy sends extensions to worker processes, so they must not be local functions.
         Span.set_extension(_name, getter=partial(_get, _name), setter=partial(_set, _name))
-for _name in ("bio_probabilities", "annotated_labels"):
+for _name in ("bio_probabilities", "annotated_labels", "soft_tags"):
     if not Doc.has_extension(_name):
         Doc.set_extension(_name, default=None)
 

@@ -4,6 +4,7 @@ corpora that `spacy mslm convert` wrote, few steps. Every training runs once and
 import json
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -217,6 +218,19 @@ def test_fill_config_changes_nothing_the_second_time(name: str, tmp_path: Path) 
 def test_debug_config_finds_the_shipped_config_complete(name: str, work: SimpleNamespace) -> None:
     result = succeed("debug", "config", CONFIGS / f"{name}.cfg", *options(work.overrides))
     assert "Config is valid" in result.stdout
+
+
+def test_debug_data_shows_the_labels_of_the_training_set(work: SimpleNamespace) -> None:
+    """spaCy shows them for its own pipes only, so ours logs them when it is initialized."""
+    # Its exit code is 1: spaCy finds 15 documents too few.
+    result = run("debug", "data", CONFIGS / "vanilla.cfg", *options(work.overrides))
+    shown = result.stdout + result.stderr
+    docs = DocBin().from_disk(work.overrides["paths.train"]).get_docs(Vocab())
+    counts = Counter(ent.label_ for doc in docs for ent in doc.ents)
+    for label, n in counts.items():
+        assert f"{label} {n}" in shown
+    assert f"; {counts.total()} mentions: " in shown
+    assert "Types with fewer than 50 mentions in the training set: " in shown
 
 
 # ---- training ----

@@ -9,6 +9,8 @@ from spacy_mslm.inference.calibration import (
     FEATURES,
     Calibration,
     calibration_error,
+    debiased_error,
+    error_by_chance,
     features,
     from_temperature,
     logit,
@@ -35,11 +37,36 @@ def test_calibration_error_by_hand():
     assert calibration_error(np.array([0.0, 1.0]), np.array([False, True])) == 0
 
 
+def test_debiased_error_by_hand():
+    """Four of 0.75, three right: a mean difference of 0. Four of 0.95, two right: the differences
+    are -0.05 and 0.95, their mean is 0.45 and its variance 4 * 0.5^2 / 3 / 4 = 1/12."""
+    values = np.array([0.75] * 4 + [0.95] * 4)
+    correct = np.array([True, True, True, False, True, True, False, False])
+    expected = np.sqrt(0.45**2 - 1 / 12) / 2
+    assert debiased_error(values, correct) == pytest.approx(expected)
+    assert debiased_error(values[:4], correct[:4]) == 0
+
+
+def test_exact_confidences_have_the_error_of_chance_and_hardly_any_other():
+    rng = np.random.default_rng(0)
+    values = rng.beta(4, 1, 1000)
+    draws = [rng.random(1000) < values for _ in range(200)]
+    errors = [calibration_error(values, correct) for correct in draws]
+    assert error_by_chance(values) == pytest.approx(np.mean(errors), rel=0.05)
+    assert 0.02 < error_by_chance(values) < 0.04
+    debiased = np.mean([debiased_error(values, correct) for correct in draws])
+    assert debiased < 0.5 * np.mean(errors)
+    # What is wrong by 10 % is still seen.
+    low = np.mean([debiased_error(values * 0.9, correct) for correct in draws])
+    assert low == pytest.approx(values.mean() * 0.1, abs=0.015)
+
+
 def test_the_map_by_hand():
     # The logits of tags * type = 0.9, type, before and after are log 9, log 24, log 3 and 0.
     given_ = evidence(Evidence(tags=0.9375, before=0.75, after=0.5, type=0.96, tokens=2))
     assert uncalibrated(given_, np.array([0])).tolist() == pytest.approx([0.9])
-    expected = [np.log(9), np.log(24), np.log(3), 0.0, np.log(2)]
+    over = [np.log(9) + 2, np.log(9), np.log(9) - 2]
+    expected = [np.log(9), *over, np.log(24), np.log(3), 0.0, np.log(2)]
     assert features(given_)[0].tolist() == pytest.approx(expected)
     weights = {"confidence": 0.5, "before": 1.0, "tokens": 1.0}
     calibration = Calibration(weights, offset=-np.log(2), types={"B": -np.log(9)})
@@ -62,7 +89,7 @@ chance = st.floats(0, 1)
 @given(
     st.tuples(*[chance] * 4),
     st.tuples(*[chance] * 4),
-    st.lists(st.floats(0, 3), min_size=4, max_size=4),
+    st.lists(st.floats(0, 3), min_size=7, max_size=7),
     st.integers(1, 20),
 )
 def test_more_evidence_never_lowers_a_confidence(one, other, weights, tokens):
@@ -126,7 +153,8 @@ def made(n: int, seed: int = 0) -> Observed:
 def test_mentions_of_different_lengths_and_types_are_calibrated():
     """What one temperature cannot do: the error of that of best likelihood stays above 5 %."""
     fit = fit_calibration(made(6000), LABELS)
-    assert fit.mentions == 6000
+    assert (fit.mentions, fit.kind) == (6000, "logistic")
+    assert fit.error_debiased < fit.error_out_of_fold < 0.02
     assert fit.error_before > 0.1
     assert fit.error_out_of_fold < 0.02 and fit.error_fitted < 0.02
     _, types, rows, correct = made(6000, seed=1)
@@ -148,6 +176,37 @@ def test_a_type_with_few_mentions_has_a_small_offset():
     assert abs(fit.calibration.types["B"]) < 0.3
 
 
+def test_few_mentions_get_a_temperature():
+    """Mentions of which only the product is too high. With 30 of them, the other weights would be
+    fitted to chance; the temperature is chosen, and predicts others better."""
+    rng = np.random.default_rng(3)
+
+    def draw(n):
+        tags, of_type = rng.beta(5, 1, n), rng.beta(20, 1, n)
+        rows = np.stack([tags, *rng.beta(9, 1, (2, n)), of_type, rng.integers(1, 6, n)], axis=1)
+        correct = rng.random(n) < sigmoid(logit(tags * of_type) / 2)
+        return Observed(np.arange(n), rng.integers(0, 2, n), rows, correct)
+
+    fits = [fit_calibration(draw(30), LABELS) for _ in range(20)]
+    chosen = [fit for fit in fits if fit.kind == "temperature"]
+    assert len(chosen) > 10
+    weights = np.array([list(fit.calibration.weights.values()) for fit in chosen])
+    assert (weights[:, 0] > 0).all() and not weights[:, 1:].any()
+    assert all(fit.calibration.offset == 0 for fit in chosen)
+
+
+def test_sure_mentions_are_calibrated_apart():
+    """Mentions are right at their product's odds up to 0.88, and nearly always above."""
+    rng = np.random.default_rng(0)
+    tags = rng.uniform(0.3, 0.999, 6000)
+    rows = np.stack([tags, *np.full((2, 6000), 0.9), *np.ones((2, 6000))], axis=1)
+    right = np.where(logit(tags) > 2, 0.995, sigmoid(0.5 * logit(tags)))
+    observed = Observed(np.arange(6000), np.zeros(6000, int), rows, rng.random(6000) < right)
+    fit = fit_calibration(observed, LABELS)
+    assert fit.calibration.weights["over_88"] > 0.3
+    assert fit.error_out_of_fold < 0.03
+
+
 def test_folds_keep_documents_together():
     """Every document says the opposite of the others about the same evidence: what was fitted to
     its own mentions would look perfect."""
@@ -156,7 +215,7 @@ def test_folds_keep_documents_together():
     correct = np.arange(n) < n // 2
     documents = (~correct).astype(int)
     fit = fit_calibration(Observed(documents, np.zeros(n, int), rows, correct), LABELS)
-    assert fit.error_out_of_fold > 0.9 > fit.error_before
+    assert fit.error_out_of_fold > 0.7 > 0.3 > fit.error_before
 
 
 @pytest.mark.parametrize("n", [0, 3])

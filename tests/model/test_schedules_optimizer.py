@@ -12,7 +12,7 @@ from thinc.api import constant, warmup_linear
 
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule, warmup_decay
-from spacy_mslm.training.budget import warmup_decay_v2
+from spacy_mslm.training.budget import count_updates, warmup_decay_v2
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -48,6 +48,30 @@ def test_a_run_by_epochs_gets_its_length_from_the_corpus(tmp_path):
     assert values(max_steps="${training.max_steps}", max_epochs="${x}") == [1.0] * 40
     with pytest.raises(ValueError, match=r"training\.max_steps, or training\.max_epochs"):
         values(max_steps=0, max_epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "expected"), [(33, 312), (16 * 78, 312), (16 * 78 + 1, 316), (2500, 628)]
+)
+def test_the_configs_train_for_four_epochs_but_a_number_of_updates(sentences, expected, tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("word\tO\n\n" * sentences, encoding="utf8")
+
+    def budget(name="vanilla", **overrides):
+        changes = {"paths.train": str(path), **overrides}
+        config = load_config(CONFIGS / f"{name}.cfg", overrides=changes, interpolate=True)
+        keys = ("max_steps", "eval_frequency")
+        resolved = registry.resolve({key: config["training"][key] for key in keys})
+        return resolved["max_steps"], resolved["eval_frequency"]
+
+    for name in ("vanilla", "mslm", "spacy_ner"):
+        assert budget(name) == (expected, expected // 4)
+    assert budget(**{"training.max_steps": 100}) == (100, 25)
+    assert budget(**{"training.max_steps": 100, "training.eval_frequency": 7}) == (100, 7)
+    assert budget(**{"vars.limit": 17, "training.max_steps.epochs": 400})[0] == 800
+    assert budget(**{"training.max_steps": 0})[1] > 0
+    with pytest.raises(ValueError, match=r"paths\.train is not set. .*--training\.max_steps"):
+        count_updates(None, 16)
 
 
 @pytest.mark.parametrize("name", ["vanilla", "mslm", "spacy_ner"])

@@ -102,6 +102,7 @@ def test_hand_worked(score: Any, attr: str) -> None:
         "mslm_em_unseen",
         "mslm_confidence",
         "mslm_ece",
+        "mslm_ece_debiased",
         "mslm_ece_uncalibrated",
     }
     others = {f"{attr}_per_type", "mslm_counts", "mslm_documents"}

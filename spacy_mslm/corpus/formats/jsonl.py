@@ -1,6 +1,7 @@
 """Texts with their mentions, one JSON object each, as annotation tools export them:
 
     {"id": 7, "text": "...", "entities": [[12, 31, "Disease"]]}                            spaCy
+    {"text": "...", "ents": [{"start": 12, "end": 31, "label": "..."}]}           Doc.to_json()
     {"id": 7, "text": "...", "label": [[12, 31, "Disease"]]}              doccano, also `labels`
     {"text": "...", "entities": [{"start_offset": 12, "end_offset": 31, "label": "..."}],
      "relations": []}                                                                      doccano
@@ -32,7 +33,7 @@ from .records import Document, check_ids, check_mention, format_error
 
 logger = logging.getLogger("spacy_mslm")
 
-KEYS = ("entities", "spans", "label", "labels")
+KEYS = ("entities", "ents", "spans", "label", "labels")
 
 
 def read_jsonl(path: Path, group: str = "") -> Iterator[Document]:
