@@ -163,7 +163,8 @@ def _score_tables(scores: dict[str, Any]) -> list[str]:
 
 def _settings(config: Config) -> list[list[str]]:
     """Return the settings of training that a user asks for first. Paths are left out."""
-    training, component = config.get("training", {}), {}
+    training = config.get("training", {})
+    component: dict[str, Any] = {}
     for own in config.get("components", {}).values():
         if own.get("factory") == "mslm":
             component = own
