@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from spacy.language import Language
 from spacy.tokens import Doc
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from ...corpus.readers import read_gold
 from ...errors import Errors
 from ...inference.predict import encode_pieces
+from ...model.fast.onnx_encoder import OnnxEncoder
 from ...model.fast.onnx_export import export_graph
 from ...model.network import MSLMNetwork
 from ...model.token_classifier import fit_linear, tag_probabilities, token_classifier
@@ -70,12 +71,13 @@ def export(
         raise ValueError(Errors.M133.format(path=output))
     nlp = load_pipeline(model)
     name, pipe = find_mslm(nlp, model)
-    if pipe.shim.is_optimised:
+    lm = pipe.shim.network.lm
+    if isinstance(lm, OnnxEncoder):
         raise ValueError(
             f"{model} was optimised, and has only the graph of its encoder. Export the original "
             "pipeline instead."
         )
-    lm, tokenizer = pipe.shim.network.lm, running_tokenizer(pipe.shim.wordpieces)
+    tokenizer = running_tokenizer(pipe.shim.wordpieces)
     if Target(to) is Target.hf_mlm:
         with signed_folder(output) as folder:
             lm.save_pretrained(folder)
@@ -84,7 +86,7 @@ def export(
     if not pipe.labels:
         raise ValueError(f"{model} has no entity types, so there is nothing to classify.")
     texts = [_texts_of(nlp, given, key) for given, key in ((train, "train"), (dev, "dev"))]
-    classifier = _fit(nlp, name, pipe, texts[0])
+    classifier = token_classifier(lm, _fit(nlp, name, pipe, texts[0]), pipe.labels)
     agreement = measure(nlp, name, pipe, classifier, tokenizer, _read(nlp, texts[1], MEASURED))
     with signed_folder(output) as folder:
         if Target(to) is Target.onnx:
@@ -134,8 +136,8 @@ def _read(nlp: Language, path: Path, limit: int | None = None) -> Iterator[Doc]:
         yield Doc(nlp.vocab, words=words, spaces=spaces)
 
 
-def _fit(nlp: Language, name: str, pipe: MSLM, path: Path) -> PreTrainedModel:
-    """Return a classifier that is fitted to what the pipe predicts."""
+def _fit(nlp: Language, name: str, pipe: MSLM, path: Path) -> torch.nn.Linear:
+    """Return a linear layer that is fitted to what the pipe predicts."""
     documents, total = [], 0
     for doc in run_pipes_before(nlp, name, _read(nlp, path)):
         (pieces,) = pipe.shim.wordpieces([doc])
@@ -148,7 +150,7 @@ def _fit(nlp: Language, name: str, pipe: MSLM, path: Path) -> PreTrainedModel:
     pieces_of = zip(documents, probabilities, strict=True)
     bio = torch.from_numpy(np.concatenate([own[pieces.token_of] for pieces, own in pieces_of]))
     firsts = [np.diff(pieces.token_of, prepend=-1) > 0 for pieces in documents]
-    layer = fit_linear(
+    return fit_linear(
         vectors,
         tag_probabilities(
             bio.reshape(len(bio), -1, len(BIO)),
@@ -156,7 +158,6 @@ def _fit(nlp: Language, name: str, pipe: MSLM, path: Path) -> PreTrainedModel:
             torch.from_numpy(np.concatenate(firsts)),
         ),
     )
-    return token_classifier(pipe.shim.network.lm, layer, pipe.labels)
 
 
 def _types_of(network: MSLMNetwork, vectors: torch.Tensor) -> torch.Tensor:
