@@ -8,7 +8,10 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 ENTRY_POINTS = {
-    "spacy_factories": ["mslm = spacy_mslm.pipeline.factory:make_mslm"],
+    "spacy_factories": [
+        "mslm = spacy_mslm.pipeline.factory:make_mslm",
+        "mslm_context = spacy_mslm.weak.context_pipe:make_context_pipe",
+    ],
     "spacy_architectures": [
         "spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1",
         "spacy_mslm.MSLM.v2 = spacy_mslm.model.architecture:build_mslm_v2",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import spacy
 import torch
@@ -19,6 +20,9 @@ from spacy_mslm.model.optimizer import make_adamw
 # 37 s with them and 0.7 s without on a busy machine. Commands that tests start inherit this.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
+# A deadline for each example would depend on what else the machine does.
+hypothesis.settings.register_profile("no-deadline", deadline=None)
+hypothesis.settings.load_profile("no-deadline")
 
 TEXTS = [
     (

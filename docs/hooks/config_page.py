@@ -45,7 +45,11 @@ def render() -> str:
     nlp = spacy.blank("en")
     assert nlp.has_factory("mslm")  # loads the entry point
     defaults = {"components": {"mslm": nlp.get_factory_meta("mslm").default_config}}
-    (factory,) = (entry.path for entry in read_entry_points() if entry.registry == "factories")
+    (factory,) = (
+        entry.path
+        for entry in read_entry_points()
+        if (entry.registry, entry.name) == ("factories", "mslm")
+    )
     intro = INTRO.format(defaults=Config(defaults).to_str().strip(), factory=factory)
     return intro + "".join(_section(name) for name in CONFIGS)
 

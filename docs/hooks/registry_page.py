@@ -12,7 +12,7 @@ use them without any import. This page is generated from the code.
 """
 
 NOTES = {
-    "factories": "\nIts default settings are in [Configs](config.md#settings-of-the-component).\n"
+    "factories": "\nDefault settings of `mslm`: [Configs](config.md#settings-of-the-component).\n"
 }
 
 

@@ -10,8 +10,10 @@ from spacy.cli._util import app
 from . import (  # noqa: F401
     annotate,
     calibrate,
+    card,
     convert,
     evaluate,
+    export,
     fetch,
     heatmap,
     optimize,

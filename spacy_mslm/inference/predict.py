@@ -121,6 +121,22 @@ def predict_entities(
     return predictions
 
 
+def encode_pieces(
+    shim: MSLMShim, windows: WindowSettings, documents: Sequence[Pieces], batch_pieces: int
+) -> torch.Tensor:
+    """Return (pieces of all documents, hidden): the vectors that prediction reads."""
+    with shim.inference() as network:
+        if network.device.type == "cpu":
+            batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
+        vectors = [
+            _encode(network, shim.wordpieces, documents, group, batch_pieces)
+            for group in _groups(windows, documents)
+        ]
+    none = torch.zeros(0, shim.network.hidden_size)
+    # A copy, as no gradient could be computed from tensors of the inference mode.
+    return torch.cat([none, *(part.cpu() for part in vectors)]).clone()
+
+
 def _nothing_found(n_tokens: int, network: MSLMNetwork) -> Prediction:
     columns = (network.columns,) if network.typed else ()
     bio = np.zeros((n_tokens, *columns, len(BIO)), dtype=np.float32)

@@ -174,6 +174,16 @@ class Wordpieces:
             known.update((words[i], found[words[i]]) for i in new[:WORDS_KNOWN])
         return [found[word] for word in words]
 
+    def for_running_text(self) -> Tokenizer:
+        """Return a tokenizer for text that is not divided into words, with special pieces.
+
+        Words that a single space separates have the pieces that they have here.
+        """
+        spec = json.loads(self.tokenizer.to_str())
+        if _marks_spaces(spec.get("pre_tokenizer")):
+            _handle_spaces(spec["pre_tokenizer"], self.first_space)
+        return Tokenizer.from_str(json.dumps(spec))
+
     def __reduce__(self) -> tuple:
         # A pickled Rust tokenizer loses the setting that special pieces are plain text.
         return Wordpieces.from_json, (self.to_json(),)
@@ -225,6 +235,17 @@ def _leave_spaces_to_us(spec: dict | None) -> bool:
         spec.pop("add_prefix_space", None)
         return first
     return False
+
+
+def _handle_spaces(spec: dict, first_space: bool) -> None:
+    """Switch on a pre-tokenizer's handling of spaces (in place), see `_leave_spaces_to_us`."""
+    for part in spec.get("pretokenizers", [spec]):
+        if part["type"] == "Sequence":
+            _handle_spaces(part, first_space)
+        elif part["type"] == "ByteLevel":
+            part["add_prefix_space"] = first_space
+        elif part["type"] == "Metaspace":
+            part["prepend_scheme"] = "first" if first_space else "never"
 
 
 def _marks_spaces(spec: dict | None) -> bool:

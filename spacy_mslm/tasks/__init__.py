@@ -14,6 +14,8 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     annotate              annotate large numbers of documents           annotate
     calibrate             calibrate the confidences of a pipeline       calibrate
     optimize              make a pipeline faster on CPU                 optimize
+    export                export a pipeline to Hugging Face or ONNX     export
+    write_model_card      describe a pipeline in a model card           card
     verify                verify the files of a pipeline or encoder     verify
     compare               compare the scores of several models          report
     draw_heatmap          draw the confidence of models in each word    heatmap
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
     from ..weak.review import export_review, read_review
     from .annotation.annotate import Annotated, annotate
     from .calibration import Calibrated, calibrate
-    from .choices import Engine, Format, Mode, Protocol
+    from .choices import Engine, Format, Mode, Protocol, Target
     from .comparison.report import compare
     from .conversion import Conversion, convert
     from .evaluation import Evaluation, evaluate
+    from .exporting.export import Agreement, Exported, export
     from .heatmap.draw import draw_heatmap
+    from .model_card import write_model_card
     from .optimization import Measured, Optimized, optimize
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
@@ -58,11 +62,13 @@ _MODULES = {
     "..weak.review": ("export_review", "read_review"),
     ".annotation.annotate": ("Annotated", "annotate"),
     ".calibration": ("Calibrated", "calibrate"),
-    ".choices": ("Engine", "Format", "Mode", "Protocol"),
+    ".choices": ("Engine", "Format", "Mode", "Protocol", "Target"),
     ".comparison.report": ("compare",),
     ".conversion": ("Conversion", "convert"),
+    ".exporting.export": ("Agreement", "Exported", "export"),
     ".evaluation": ("Evaluation", "evaluate"),
     ".heatmap.draw": ("draw_heatmap",),
+    ".model_card": ("write_model_card",),
     ".optimization": ("Measured", "Optimized", "optimize"),
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),

@@ -4,7 +4,7 @@ from enum import Enum
 
 from ..engine.place import Engine
 
-__all__ = ["Engine", "Format", "Mode", "Protocol"]
+__all__ = ["Engine", "Format", "Mode", "Protocol", "Target"]
 
 
 class Protocol(str, Enum):
@@ -38,3 +38,17 @@ class Format(str, Enum):
     jsonl = "jsonl"
     parquet = "parquet"
     spacy = "spacy"
+
+
+class Target(str, Enum):
+    """What a pipeline is exported to.
+
+    hf-mlm: The encoder with its masked-LM head, for `AutoModelForMaskedLM`, or as the encoder of
+        another pipeline.
+    hf-token-classification: A classifier, for `pipeline("token-classification")`.
+    onnx: The same classifier with an ONNX graph.
+    """
+
+    hf_mlm = "hf-mlm"
+    hf_token_classification = "hf-token-classification"
+    onnx = "onnx"

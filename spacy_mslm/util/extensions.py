@@ -5,7 +5,10 @@ before calibration. Both belong to the offsets of a span and to its label: an en
 label has none. They are in `doc.user_data`, as those of spaCy, so they are kept by `Doc.copy`, by
 `Span.as_doc(copy_user_data=True)` and by a `DocBin` with `store_user_data`.
 
-The pipe also sets `doc._.bio_probabilities`. Corpora set `doc._.annotated_labels`: the entity types
+The pipe `mslm_context` sets `span._.negated`, `span._.hypothetical`, `span._.family` and
+`span._.template`, in the same way: True, False, or None for spans that it has not read.
+
+`mslm` also sets `doc._.bio_probabilities`. Corpora set `doc._.annotated_labels`: the entity types
 that are annotated in a gold document, or None if all are. A token outside the mentions of a gold
 document is known to be outside only for these types. `doc._.soft_tags` are the probabilities of
 tags that another pipeline has given, to learn from instead of tags.
@@ -22,13 +25,13 @@ def _data(span: Span) -> dict[Any, Any]:
     return span.doc.user_data  # whose keys are not only strings, as spaCy's types say
 
 
-def _get(name: str, span: Span) -> float | None:
+def _get(name: str, span: Span) -> Any:
     values = _data(span).get(("._.", name, span.start_char, span.end_char))
     # Files of earlier versions have a number, without the label.
     return values.get(span.label_) if isinstance(values, dict) else values
 
 
-def _set(name: str, span: Span, value: float | dict[str, float] | None) -> None:
+def _set(name: str, span: Span, value: Any) -> None:
     key = ("._.", name, span.start_char, span.end_char)
     if isinstance(value, dict):  # from Doc.from_json, which knows no labels
         _data(span)[key] = value
@@ -38,7 +41,10 @@ def _set(name: str, span: Span, value: float | dict[str, float] | None) -> None:
     _data(span)[key] = {**others, span.label_: value}
 
 
-for _name in ("confidence", "raw_confidence"):
+# Kinds of context, in the order of precedence.
+CONTEXTS = ("template", "family", "hypothetical", "negated")
+
+for _name in ("confidence", "raw_confidence", *CONTEXTS):
     if not Span.has_extension(_name):
         # spaCy sends extensions to worker processes, so they must not be local functions.
         Span.set_extension(_name, getter=partial(_get, _name), setter=partial(_set, _name))

@@ -23,15 +23,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import product
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from spacy.tokens import Doc
 
+from ..text.sentences import sentence_starts
+from ..util.extensions import CONTEXTS
 from .concepts import WeakMention
 
 # Kinds of context, in the order of precedence: a mention of several kinds gets the label of the
 # first that sets one.
-KINDS = ("template", "family", "hypothetical", "negated")
+KINDS = CONTEXTS
 KEEP, DROP = "keep", "drop"
 
 # Maximum distance of a mention before its cue, in characters: cues rarely apply to mentions farther
@@ -76,7 +78,7 @@ class Context:
                     "which {label} stands for the mention's label, such as 'Negated{label}'."
                 )
         self._policies = given
-        self._rules = _Rules()
+        self._rules = ContextRules()
 
     def __call__(
         self, doc: Doc, mentions: Sequence[WeakMention]
@@ -151,7 +153,21 @@ class _Scopes(NamedTuple):
         return cue < len(self.after) and self.after[cue] < limit
 
 
-class _Rules:
+class TokenRange(Protocol):
+    """A mention at tokens `start:end` of a document: a `WeakMention`, or a `Span`."""
+
+    @property
+    def start(self) -> int:
+        """The first token."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The token after the last."""
+        ...
+
+
+class ContextRules:
     """Finds the kinds of context of mentions."""
 
     def __init__(self) -> None:
@@ -176,19 +192,19 @@ class _Rules:
         self._break = re.compile(_BREAK.format(heading=heading), re.MULTILINE)
         self._kinds = cued
 
-    def __call__(self, doc: Doc, mentions: Sequence[WeakMention]) -> Iterator[list[str]]:
+    def __call__(self, doc: Doc, mentions: Sequence[TokenRange]) -> Iterator[list[str]]:
         """Yield the kinds of each mention, in the order of KINDS."""
         if not mentions:
             return
         text = doc.text
-        firsts = [0, *(doc.to_array("SENT_START")[1:] == 1).nonzero()[0] + 1]
+        firsts = sentence_starts(doc).tolist()
         sections = self._family_sections(text)
         sentences: dict[int, dict[str, _Scopes]] = {}
         for mention in mentions:
             start, end = doc[mention.start].idx, doc[mention.start : mention.end].end_char
             number = bisect_right(firsts, mention.start)
-            begin = doc[int(firsts[number - 1])].idx
-            close = doc[int(firsts[number])].idx if number < len(firsts) else len(text)
+            begin = doc[firsts[number - 1]].idx
+            close = doc[firsts[number]].idx if number < len(firsts) else len(text)
             if number not in sentences:
                 sentences[number] = self._scopes(text, begin, close)
             kinds = {kind for kind, scopes in sentences[number].items() if scopes.hold(start, end)}

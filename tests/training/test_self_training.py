@@ -279,7 +279,7 @@ def with_another_piece(encoder: Path, folder: Path) -> Path:
     vocabulary = folder / "vocab.txt"
     folder.mkdir()
     vocabulary.write_text((encoder / "vocab.txt").read_text() + "zoster\n")
-    tokenizer = BertTokenizerFast(vocab_file=str(vocabulary), do_lower_case=True)
+    tokenizer = BertTokenizerFast.from_pretrained(folder, do_lower_case=True)
     tokenizer.save_pretrained(folder)
     model = BertForMaskedLM.from_pretrained(encoder)
     model.resize_token_embeddings(len(tokenizer))

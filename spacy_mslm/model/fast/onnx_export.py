@@ -16,15 +16,15 @@ from .int8_linear import replace_linear_layers
 OPSET = 17
 
 
-class _Encoder(nn.Module):
-    """The encoder with tensors as inputs and output."""
+class _Traced(nn.Module):
+    """A module of transformers with tensors as inputs and output."""
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, module: nn.Module) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.module = module
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return self.encoder(input_ids=input_ids, attention_mask=attention_mask)[0]
+        return self.module(input_ids=input_ids, attention_mask=attention_mask)[0]
 
 
 def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
@@ -45,15 +45,33 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
         ImportError: If the extra `onnx` is not installed.
         ValueError: If the encoder cannot be exported.
     """
-    try:
-        import onnx  # noqa: F401 (torch imports it only at the end of the export)
-    except ImportError as err:
-        raise ImportError(Errors.M025.format(error=err)) from err
     encoder = lm.base_model
     if int8:
         encoder = copy.deepcopy(encoder)
         replace_linear_layers(encoder)
         replace_piece_embeddings(encoder)
+    return export_graph(encoder, lm.config.model_type, "vectors")
+
+
+def export_graph(module: nn.Module, family: str, output: str) -> bytes:
+    """Export a module of transformers as an ONNX graph.
+
+    Args:
+        module: Takes (rows, width) `input_ids` and `attention_mask`.
+        family: The family of its encoder.
+        output: The name for its first output.
+
+    Returns:
+        The content of an .onnx file.
+
+    Raises:
+        ImportError: If the extra `onnx` is not installed.
+        ValueError: If the module cannot be exported.
+    """
+    try:
+        import onnx  # noqa: F401 (torch imports it only at the end of the export)
+    except ImportError as err:
+        raise ImportError(Errors.M025.format(error=err)) from err
     # An example. The graph takes any ids and any shape.
     ids = torch.ones(2, 8, dtype=torch.int64)
     mask = torch.ones_like(ids)
@@ -64,17 +82,16 @@ def export_encoder(lm: PreTrainedModel, int8: bool) -> bytes:
         path = Path(folder) / "encoder.onnx"
         try:
             torch.onnx.export(
-                _Encoder(encoder).eval(),
+                _Traced(module).eval(),
                 (ids, mask),
                 path,
                 input_names=["input_ids", "attention_mask"],
-                output_names=["vectors"],
-                dynamic_axes={n: shape for n in ("input_ids", "attention_mask", "vectors")},
+                output_names=[output],
+                dynamic_axes={n: shape for n in ("input_ids", "attention_mask", output)},
                 opset_version=OPSET,
                 dynamo=False,  # the other exporter needs onnxscript and is five times slower
             )
         except Exception as err:  # tracing a module can raise anything
-            family = lm.config.model_type
             raise ValueError(
                 f"Could not export the encoder ({family}) to ONNX: {err}\nUse the pipeline as it "
                 "is, or train it with an encoder of another family."

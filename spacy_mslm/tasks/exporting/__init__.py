@@ -1,0 +1,1 @@
+"""Export of pipelines to Hugging Face and ONNX."""
