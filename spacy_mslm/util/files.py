@@ -246,8 +246,9 @@ def _close(lock: _Lock) -> None:
         lock.handle = None
 
 
-# What the libraries written in Rust (safetensors, tokenizers) put into messages.
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+# What libraries written in Rust (safetensors, tokenizers) put into messages, and `shutil.copytree`,
+# whose error is a list of what could not be copied.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 
 @contextlib.contextmanager
@@ -259,15 +260,24 @@ def _named_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except shutil.Error as err:
+        _raise_if_written(err, path)
+        raise
     except OSError as err:
         if err.errno is None or not (err.filename is None or _is_temporary(err.filename)):
             raise
         raise OSError(err.errno, err.strerror, str(path)) from None
     except Exception as err:
-        found = _OS_ERROR.search(str(err))
-        if found is None or int(found[1]) not in _WRITING:
-            raise
-        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+        _raise_if_written(err, path)
+        raise
+
+
+def _raise_if_written(err: Exception, path: Path) -> None:
+    """Raise an OSError that names `path` if the message has the number of an error of writing."""
+    found = _OS_ERROR.search(str(err))
+    number = int(found[1] or found[2]) if found else 0
+    if number in _WRITING:
+        raise OSError(number, os.strerror(number), str(path)) from None
 
 
 _WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)

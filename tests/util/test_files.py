@@ -96,17 +96,20 @@ def test_a_folder_keeps_its_permissions(tmp_path):
 
 
 FULL = """
-import resource, signal, sys
+import resource, shutil, signal, sys
 from pathlib import Path
 import numpy as np, torch, safetensors.torch
 from spacy_mslm.util.files import replace_file, replaced_folder
 
+folder, source = map(Path, sys.argv[1:])
+source.mkdir()
+(source / "file").write_bytes(bytes(5000))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-folder = Path(sys.argv[1])
 def python(path): path.write_bytes(bytes(5000))
 def rust(path): safetensors.torch.save_file({"a": torch.zeros(5000)}, path)
-for number, write in enumerate([python, rust]):
+def copy(path): shutil.copytree(source, path)
+for write in (python, rust, copy):
     try:
         with replaced_folder(folder / "model") as temporary:
             write(temporary / "file")
@@ -122,13 +125,15 @@ except OSError as err:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
 def test_full_disk_is_an_error_that_names_the_target(tmp_path):
     """Whatever library writes. Nothing is left."""
-    done = run_python("-c", FULL, tmp_path)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    done = run_python("-c", FULL, folder, tmp_path / "source")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines == [
-        f"[Errno 27] File too large: '{tmp_path / name}'" for name in ("model", "model", "file")
+        f"[Errno 27] File too large: '{folder / name}'" for name in (*["model"] * 3, "file")
     ]
-    assert names(tmp_path) == []
+    assert names(folder) == []
 
 
 def test_long_names_are_written(tmp_path):
