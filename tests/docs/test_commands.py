@@ -108,6 +108,18 @@ def test_commands_and_their_options_exist(
         assert not overrides
 
 
+SECTIONS = {
+    *("paths", "vars", "system", "maskings", "corpora", "nlp", "components", "training"),
+    *("initialize", "pretraining", "labelling"),
+}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.cfg")), ids=lambda p: p.stem)
+def test_configs_have_known_sections(path: Path) -> None:
+    """A line of text that begins with a bracket would be a section without a message."""
+    assert set(read_config(path)) <= SECTIONS
+
+
 def test_enough_commands_are_checked() -> None:
     assert len(COMMANDS) > 60
 
