@@ -122,7 +122,7 @@ def test_trials_are_overrides_times_sets_times_seeds(tmp_path: Path) -> None:
     }
     srsly.write_yaml(tmp_path / "spec.yml", spec)
     trials = read_spec(tmp_path / "spec.yml", Path("/runs")).trials
-    keys = ["vanilla-a-s0", "vanilla-a-s1", "vanilla-b-s0", "vanilla-b-s1"]
+    keys = ["vanilla-a-s0", "vanilla-b-s0", "vanilla-a-s1", "vanilla-b-s1"]
     assert [trial.key for trial in trials] == [*keys, "other-b-s0", "other-b-s1"]
     assert trials[0].overrides == {"vars.limit": 500, "paths.text": "/runs/a-0.txt"}
     assert trials[4].overrides == {"vars.limit": 2500, "paths.text": "/runs/b-0.txt"}
