@@ -28,7 +28,7 @@ def count_updates(
     `--training.max_steps 500` replaces the block and `--training.max_steps.epochs 10` changes it.
 
     Args:
-        corpus: `${paths.train}`.
+        corpus: `${paths.train}`. Without one, the result is `least`.
         batch_size: `${training.batcher.size}`, in documents.
         epochs: The number of passes over the documents of the training set, which are sentences in
             converted IOB files.
@@ -36,19 +36,13 @@ def count_updates(
         limit: The number of documents that are used, as in the corpus reader; 0 for all.
         evaluations: The result is rounded up to a multiple of it, so that the last evaluation is
             at the end.
-
-    Raises:
-        ValueError: If there is no corpus to count.
     """
-    if corpus is None:
-        raise ValueError(
-            "The number of updates follows from the size of the training set, but paths.train is "
-            "not set. Give --paths.train, or the number of updates with --training.max_steps."
-        )
     check_at_least("training.max_steps.epochs", epochs, 0)
     check_at_least("training.max_steps.least", least, 1)
     check_at_least("training.max_steps.evaluations", evaluations, 1)
-    updates = max(least, ceil(epochs * _updates_of_epoch(corpus, batch_size, limit)))
+    # Without a training set, as in `spacy assemble`, nothing is trained.
+    epoch = _updates_of_epoch(corpus, batch_size, limit) if corpus is not None else 0
+    updates = max(least, ceil(epochs * epoch))
     return evaluations * ceil(updates / evaluations)
 
 

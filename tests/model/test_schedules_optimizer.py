@@ -70,8 +70,7 @@ def test_the_configs_train_for_four_epochs_but_a_number_of_updates(sentences, ex
     assert budget(**{"training.max_steps": 100, "training.eval_frequency": 7}) == (100, 7)
     assert budget(**{"vars.limit": 17, "training.max_steps.epochs": 400})[0] == 800
     assert budget(**{"training.max_steps": 0})[1] > 0
-    with pytest.raises(ValueError, match=r"paths\.train is not set. .*--training\.max_steps"):
-        count_updates(None, 16)
+    assert count_updates(None, 16, least=10) == 12  # a multiple of four evaluations
 
 
 @pytest.mark.parametrize("name", ["vanilla", "mslm", "spacy_ner"])
