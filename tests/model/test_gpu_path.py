@@ -14,6 +14,7 @@ from spacy.language import Language
 
 from spacy_mslm.inference.predict import _encode, _groups
 from spacy_mslm.masking.weights import MaskWeights
+from spacy_mslm.model import shim
 from spacy_mslm.model.fast.sparse_embeddings import use_sparse_gradient
 from spacy_mslm.model.network import MSLMNetwork, mean_pool, to_device
 from spacy_mslm.model.optimizer import make_adamw
@@ -75,6 +76,30 @@ def test_prediction_stays_on_its_device(on_meta: tuple[Language, MSLMNetwork]) -
             pooled = mean_pool(vectors[:4], torch.tensor([0, 0, 1, 1], device="meta"), 2)
             found = (vectors, network.detect(vectors), network.classify(pooled))
             assert {t.device.type for t in found} == {"meta"}
+
+
+def test_a_norm_that_is_copied_with_the_losses_gives_the_same_steps(
+    make_nlp: MakeNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(early: bool) -> dict[str, torch.Tensor]:
+        monkeypatch.setattr(shim, "is_checked_early", lambda device: early)
+        nlp = make_nlp()
+        pipe = nlp.get_pipe("mslm")
+        use_sparse_gradient(pipe.shim.network.lm, torch.device("cuda"))
+        optimizer = make_adamw(1e-3, 1e-2, grad_clip=0.1)
+        examples = make_examples(nlp)
+        for _ in range(2):
+            for part in (examples[:2], examples[2:]):  # gradients of two updates are averaged
+                nlp.update(part)
+                norm = pipe.shim.gradient_norm()
+                assert (norm is not None) == early
+                assert norm is None or norm > 2 * 0.1  # the gradient is clipped
+            pipe.finish_update(optimizer)
+        return pipe.shim.network.state_dict()
+
+    expected = train(early=False)
+    for name, tensor in train(early=True).items():
+        torch.testing.assert_close(tensor, expected[name])
 
 
 def test_arrays_that_are_copied_at_once_keep_their_shapes() -> None:
