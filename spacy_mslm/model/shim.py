@@ -145,6 +145,7 @@ class MSLMShim(Shim):
             if pairs:
                 tensors, grads = zip(*pairs, strict=True)
                 again = self._in_training() if self._gradient_checkpointing else nullcontext()
+                self._norm = None
                 with again:
                     torch.autograd.backward(tensors, self._scaler.scale(grads))
 

@@ -69,7 +69,7 @@ def learn(
         if not np.isfinite(value):
             raise NotFiniteLoss(name)
     if norm is not None:
-        shim.accept_norm(norm, float(copied[-1, 0]))
+        shim.accept_norm(norm, float(copied[-1].numpy()[0]))
     return sums
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from spacy.language import Language
 
+from benchmarks.operations import Copies
 from spacy_mslm.inference.predict import _encode, _groups
 from spacy_mslm.masking.weights import MaskWeights
 from spacy_mslm.model import shim
@@ -81,25 +82,32 @@ def test_prediction_stays_on_its_device(on_meta: tuple[Language, MSLMNetwork]) -
 def test_a_norm_that_is_copied_with_the_losses_gives_the_same_steps(
     make_nlp: MakeNlp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(early: bool) -> dict[str, torch.Tensor]:
+    def train(early: bool) -> tuple[dict[str, torch.Tensor], int]:
         monkeypatch.setattr(shim, "is_checked_early", lambda device: early)
         nlp = make_nlp()
         pipe = nlp.get_pipe("mslm")
         use_sparse_gradient(pipe.shim.network.lm, torch.device("cuda"))
         optimizer = make_adamw(1e-3, 1e-2, grad_clip=0.1)
         examples = make_examples(nlp)
+        copies = 0
         for _ in range(2):
             for part in (examples[:2], examples[2:]):  # gradients of two updates are averaged
-                pipe.update(part)
+                with Copies() as counted:
+                    pipe.update(part)
+                copies += counted.back
                 norm = pipe.shim.gradient_norm()
                 assert (norm is not None) == early
                 assert norm is None or norm > 2 * 0.1  # the gradient is clipped
-            pipe.finish_update(optimizer)
-        return pipe.shim.network.state_dict()
+            with Copies() as counted:
+                pipe.finish_update(optimizer)
+            copies += counted.back
+        return pipe.shim.network.state_dict(), copies
 
-    expected = train(early=False)
-    for name, tensor in train(early=True).items():
+    expected, copies = train(early=False)
+    found, fewer = train(early=True)
+    for name, tensor in found.items():
         torch.testing.assert_close(tensor, expected[name])
+    assert fewer == copies - 2  # one for each step of the optimizer
 
 
 def test_arrays_that_are_copied_at_once_keep_their_shapes() -> None:
