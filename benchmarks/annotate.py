@@ -97,6 +97,7 @@ def measure_speed(model: str, source: Path, n: int, rounds: int, folder: Path) -
         name: [median(column) for column in zip(*own, strict=True)] for name, own in times.items()
     }
     return {
+        "model": Path(model).name,
         "documents": n,
         "rounds": rounds,
         "documents_per_cpu_second": {k: round(n / own[1], 2) for k, own in seconds.items()},

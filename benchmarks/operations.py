@@ -35,6 +35,7 @@ from wasabi import msg
 
 from spacy_mslm.corpus.readers import make_corpus
 from spacy_mslm.inference import predict
+from spacy_mslm.model import shim
 from spacy_mslm.model.fast.sparse_embeddings import use_sparse_gradient
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pieces import collate
@@ -147,6 +148,7 @@ def _count(run: Callable[[], None]) -> Counts:
         stack.enter_context(patch.object(predict, "fast_kernels", lambda device: nullcontext()))
         stack.enter_context(patch.object(predict, "CPU_BATCH_PIECES", PIECES))
         stack.enter_context(patch.object(collate, "WORTH_A_PASS", collate.GPU_WORTH_A_PASS))
+        stack.enter_context(patch.object(shim, "is_checked_early", lambda device: True))
         kernels = stack.enter_context(Kernels())
         copies = stack.enter_context(Copies())
         run()

@@ -5,7 +5,9 @@ third one on, from the start of one to the start of the next, with the data side
 gradients, and without start, evaluation and saving. A ratio is that of the sums of one round.
 
 By the clock, other work on the machine makes two workers slower, as they wait for each other. The
-processor time of a worker leaves out what it waits for the other one, and so is an upper limit.
+processor time of a worker leaves out what it waits for the other one, and so is an upper limit. So
+is what the machine allows: the updates of two processes that each train a model of their own at the
+same time, without any exchange. They share memory and caches as two workers do.
 """
 
 import json
@@ -13,8 +15,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Annotated, NamedTuple
 
 import typer
@@ -45,35 +50,45 @@ def workers(
     rounds: Annotated[int, typer.Option(help="Rounds over one worker and two")] = 3,
     results: Annotated[Path, typer.Option(help="Folder for the figures")] = RESULTS,
 ) -> None:
-    """Time updates of one worker and of two in turn; write and print seconds and ratios. Stored
-    figures of other batches are kept."""
+    """Time updates of one worker, of two, and of two processes that train alone, in turn; write and
+    print seconds and ratios. Stored figures of other batches are kept."""
     rows = []
     path = results / "workers.json"
     stored = json.loads(path.read_text()) if path.exists() else {}
     figures = {name: value for name, value in stored.items() if name.startswith("batch_")}
     for size in batch:
         updates = sentences // size + WARM_UP
-        found: dict[int, list[Seconds]] = {1: [], 2: []}
+        train = partial(_train, shared.resolve(), config, size, updates)
+        found: dict[str, list[Seconds]] = {"workers_1": [], "workers_2": [], "two_alone": []}
         for _ in range(rounds):
-            for n, times in found.items():
-                times.append(_train(shared.resolve(), config, size, updates, n))
+            found["workers_1"].append(train(1))
+            found["workers_2"].append(train(2))
+            found["two_alone"].append(_at_once(train))
+        one, two, alone = found.values()
         ratios = {
-            kind: median(
-                getattr(one, kind) / getattr(two, kind)
-                for one, two in zip(found[1], found[2], strict=True)
-            )
-            for kind in Seconds._fields
+            "clock": median(a.clock / b.clock for a, b in zip(one, two, strict=True)),
+            "cpu": median(a.cpu / b.cpu for a, b in zip(one, two, strict=True)),
+            "two_alone": median(2 * a.clock / b.clock for a, b in zip(one, alone, strict=True)),
         }
-        seconds = {f"workers_{n}": [t._asdict() for t in times] for n, times in found.items()}
+        seconds = {name: [t._asdict() for t in times] for name, times in found.items()}
         facts = {"config": config.name, "updates": updates - WARM_UP, "rounds": rounds}
         figures[f"batch_{size}"] = {**facts, **seconds, "ratio": ratios}
         write_result(path, figures)
-        for kind, ratio in ratios.items():
-            medians = (median(getattr(t, kind) for t in found[n]) for n in (1, 2))
-            shown = (f"{1000 * value:.0f}" for value in medians)
-            rows.append((size, kind, *shown, f"{ratio:.2f}"))
-    header = ("batch", "", "one worker, ms", "two workers, ms", "ratio")
-    msg.table(rows, header=header, divider=True, aligns=("r", "l", "r", "r", "r"))
+        for name, times in found.items():
+            shown = (1000 * median(column) for column in zip(*times, strict=True))
+            rows.append((size, name, *(f"{value:.0f}" for value in shown)))
+        rows += [
+            (size, f"updates per second, {name}", f"{r:.2f}", "") for name, r in ratios.items()
+        ]
+    header = ("batch", "", "clock, ms", "processor, ms")
+    msg.table(rows, header=header, divider=True, aligns=("r", "l", "r", "r"))
+
+
+def _at_once(train: Callable[[int], Seconds]) -> Seconds:
+    """Return the mean times of two processes that train at the same time, each its own model."""
+    with ThreadPoolExecutor(2) as pool:
+        times = list(pool.map(train, (1, 1)))
+    return Seconds(*map(mean, zip(*times, strict=True)))
 
 
 def _train(shared: Path, config: Path, batch: int, updates: int, n: int) -> Seconds:
@@ -84,6 +99,7 @@ def _train(shared: Path, config: Path, batch: int, updates: int, n: int) -> Seco
             "paths.train": shared / "blurb/ncbi_disease" / SPLITS["train"],
             "paths.dev": shared / "blurb/ncbi_disease" / SPLITS["dev"],
             "vars.encoder": shared / "encoders/biominilm",
+            "corpora.train.limit": batch * updates,
             "corpora.dev.limit": 5,
             "training.batcher.size": batch,
             "training.max_steps": updates,

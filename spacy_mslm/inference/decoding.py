@@ -130,17 +130,24 @@ def _viterbi(log: list[list[float]], transitions: np.ndarray) -> list[int]:
     came: list[tuple[int, int, int]] = []  # the best tag before a B, an I, an O
     # Python floats, because numpy would take ten times longer for three tags.
     for log_b, log_i, log_o in log[1:]:
-        to_b = max((b + bb, B), (i + ib, I), (o + ob, O))
-        to_i = max((b + bi, B), (i + ii, I))
-        to_o = max((b + bo, B), (i + io, I), (o + oo, O))
-        came.append((to_b[1], to_i[1], to_o[1]))
-        b, i, o = to_b[0] + log_b, to_i[0] + log_i, to_o[0] + log_o
-    tag = int(np.argmax([b, i, o]))
+        to_b, before_b = _best(b + bb, i + ib, o + ob)
+        to_i, before_i = (b + bi, B) if b + bi > i + ii else (i + ii, I)  # I cannot follow O
+        to_o, before_o = _best(b + bo, i + io, o + oo)
+        came.append((before_b, before_i, before_o))
+        b, i, o = to_b + log_b, to_i + log_i, to_o + log_o
+    tag = B if b >= i and b >= o else I if i >= o else O
     path = [tag]
     for before in reversed(came):
         tag = before[tag]
         path.append(tag)
     return path[::-1]
+
+
+def _best(b: float, i: float, o: float) -> tuple[float, int]:
+    """Return the highest of three scores and its tag, the last one of equal scores."""
+    if b > i:
+        return (b, B) if b > o else (o, O)
+    return (i, I) if i > o else (o, O)
 
 
 def bio_spans(tags: np.ndarray) -> np.ndarray:

@@ -50,7 +50,11 @@ class AdamW(Optimizer):
         self._networks: dict[int, torch.optim.AdamW] = {}
 
     def step_network(
-        self, key: int, encoder: Sequence[torch.nn.Parameter], heads: Sequence[torch.nn.Parameter]
+        self,
+        key: int,
+        encoder: Sequence[torch.nn.Parameter],
+        heads: Sequence[torch.nn.Parameter],
+        norm: torch.Tensor | None = None,
     ) -> None:
         """Update all parameters of a network that have a gradient.
 
@@ -58,15 +62,18 @@ class AdamW(Optimizer):
             key: The id of the network.
             encoder: The parameters of the encoder. Their gradients are clipped in place.
             heads: The parameters of the entity heads.
+            norm: The norm of all gradients, if it is known and finite.
 
         Raises:
             ValueError: If the gradient is NaN or infinite.
         """
         parameters = [*encoder, *heads]
+        if norm is None:
+            norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            if not torch.isfinite(norm):
+                raise ValueError(Errors.M020)
         clip = self.grad_clip or float("inf")
-        norm = torch.nn.utils.clip_grad_norm_(parameters, clip)
-        if not torch.isfinite(norm):
-            raise ValueError(Errors.M020)
+        torch.nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         adam = self._networks.get(key)
         if adam is None or _members(adam) != {id(p) for p in parameters}:
             adam = self._networks[key] = self._build(encoder, heads, adam)

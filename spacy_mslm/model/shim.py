@@ -6,6 +6,7 @@ unpickles data and writes files that the model file names.
 """
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,15 @@ from .weights import build_network, network_files
 from .workers import workers
 
 
+def is_checked_early(device: torch.device) -> bool:
+    """Return whether gradients on a device are checked before the step of the optimizer.
+
+    The norm is then copied from the device together with the losses: each copy waits for all that
+    is queued there. On a CPU nothing waits, and gradients may still be sparse.
+    """
+    return device.type != "cpu"
+
+
 class MSLMShim(Shim):
     """Holds the network and its wordpieces. Both are missing until initialization or loading.
 
@@ -49,6 +59,7 @@ class MSLMShim(Shim):
         self._scaler = PyTorchGradScaler()
         self._training = threading.Lock()
         self._matrices = Matrices()
+        self._norm: torch.Tensor | None = None
         self._pid = os.getpid()
 
     @property
@@ -134,6 +145,7 @@ class MSLMShim(Shim):
             if pairs:
                 tensors, grads = zip(*pairs, strict=True)
                 again = self._in_training() if self._gradient_checkpointing else nullcontext()
+                self._norm = None
                 with again:
                     torch.autograd.backward(tensors, self._scaler.scale(grads))
 
@@ -144,6 +156,7 @@ class MSLMShim(Shim):
         with self._training, self._autocast():
             value = loss(self.network)
         self._scaler.scale([value])[0].backward()
+        self._norm = None
 
     @contextlib.contextmanager
     def _in_training(self) -> Iterator[None]:
@@ -169,6 +182,29 @@ class MSLMShim(Shim):
         return torch.autocast("cuda", dtype=torch.float16)
 
     # ---- learning ----
+
+    def gradient_norm(self) -> torch.Tensor | None:
+        """Return the norm of all gradients, for `accept_norm`. None if it is checked later: on a
+        CPU, if there are several workers, and if gradients are scaled."""
+        early = is_checked_early(self.network.device) and workers().is_alone
+        gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
+        if not early or self._scaler._enabled or not gradients:
+            return None
+        return torch.nn.utils.get_total_norm(gradients)
+
+    def accept_norm(self, norm: torch.Tensor, value: float) -> None:
+        """Check the norm of all gradients, so that the optimizer need not copy it.
+
+        Args:
+            norm: The norm on the device.
+            value: Its copy.
+
+        Raises:
+            ValueError: If it is NaN or infinite.
+        """
+        if not math.isfinite(value):
+            raise ValueError(Errors.M020)
+        self._norm = norm
 
     def finish_update(self, optimizer: Optimizer, updates: int = 1) -> None:
         """Update the parameters with the average gradient of one or more updates.
@@ -198,6 +234,7 @@ class MSLMShim(Shim):
                             [p for _, p in of if p.grad is not None]
                             for of in self.encoder_and_heads()
                         ),
+                        norm=None if self._norm is None else self._norm / updates,
                     )
                 else:
                     self._step_each(optimizer, named)
@@ -226,6 +263,7 @@ class MSLMShim(Shim):
         """Delete all gradients."""
         self.network.zero_grad(set_to_none=True)
         self._matrices.clear()
+        self._norm = None
 
     def is_finite(self) -> bool:
         """Return whether all weights are finite. This is true if no network is loaded."""

@@ -450,7 +450,8 @@ class MSLM(TrainablePipe):
             The losses.
 
         Raises:
-            ValueError: If a loss is NaN or infinite, or a mention has an unknown label.
+            ValueError: If a loss or the gradient is NaN or infinite, or a mention has an unknown
+                label.
         """
         losses = {} if losses is None else losses
         keys = [self.name, *(f"{self.name}_{term}" for term in Terms._fields)]
@@ -474,9 +475,11 @@ class MSLM(TrainablePipe):
                 *(self.model, self.shim.wordpieces, rows, self.batch_pieces),
                 *(self._mask_weights(), weights, int(generator.integers(2**62))),
             )
-        except NotFiniteLoss as err:
+        except ValueError as err:
             self._updates = 0
             self.shim.drop_gradients()
+            if not isinstance(err, NotFiniteLoss):
+                raise
             raise ValueError(
                 f"NaN or infinite loss {self.name}_{err.term} at step {step}. Training stops, and "
                 "the weights are those of the previous step. Lower the learn rate "

@@ -43,9 +43,11 @@ def learn(
 
     Raises:
         NotFiniteLoss: If a loss is NaN or infinite. The gradients are then of no use.
+        ValueError: If the gradient is NaN or infinite, on a device on which this is checked early.
     """
     group = workers()
-    device = shim_of(model).network.device.type
+    shim = shim_of(model)
+    device = shim.network.device.type
     batches = list(batch_rows(rows, batch_pieces, wordpieces, device))
     totals = count_totals(batches, mask_weights)
     if not group.is_alone:
@@ -58,12 +60,16 @@ def learn(
             shares, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
             backprop(gradients)
             losses.append(shares)
-    # They are copied from the device only once, because a copy waits for all that is queued there.
-    shares = torch.stack(losses).cpu().double().sum(0) if losses else torch.zeros(3).double()
-    sums = Terms(*group.sum(shares).numpy().tolist())
+    # All is copied from the device at once, because a copy waits for what is queued there.
+    norm = shim.gradient_norm()
+    found = [*losses, *([] if norm is None else [norm.expand(len(Terms._fields))])]
+    copied = torch.stack(found).cpu().double() if found else torch.zeros(0, 3).double()
+    sums = Terms(*group.sum(copied[: len(losses)].sum(0)).numpy().tolist())
     for name, value in sums._asdict().items():
         if not np.isfinite(value):
             raise NotFiniteLoss(name)
+    if norm is not None:
+        shim.accept_norm(norm, float(copied[-1].numpy()[0]))
     return sums
 
 

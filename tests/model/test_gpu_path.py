@@ -12,8 +12,10 @@ import pytest
 import torch
 from spacy.language import Language
 
+from benchmarks.operations import Copies
 from spacy_mslm.inference.predict import _encode, _groups
 from spacy_mslm.masking.weights import MaskWeights
+from spacy_mslm.model import shim
 from spacy_mslm.model.fast.sparse_embeddings import use_sparse_gradient
 from spacy_mslm.model.network import MSLMNetwork, mean_pool, to_device
 from spacy_mslm.model.optimizer import make_adamw
@@ -75,6 +77,37 @@ def test_prediction_stays_on_its_device(on_meta: tuple[Language, MSLMNetwork]) -
             pooled = mean_pool(vectors[:4], torch.tensor([0, 0, 1, 1], device="meta"), 2)
             found = (vectors, network.detect(vectors), network.classify(pooled))
             assert {t.device.type for t in found} == {"meta"}
+
+
+def test_a_norm_that_is_copied_with_the_losses_gives_the_same_steps(
+    make_nlp: MakeNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(early: bool) -> tuple[dict[str, torch.Tensor], int]:
+        monkeypatch.setattr(shim, "is_checked_early", lambda device: early)
+        nlp = make_nlp()
+        pipe = nlp.get_pipe("mslm")
+        use_sparse_gradient(pipe.shim.network.lm, torch.device("cuda"))
+        optimizer = make_adamw(1e-3, 1e-2, grad_clip=0.1)
+        examples = make_examples(nlp)
+        copies = 0
+        for _ in range(2):
+            for part in (examples[:2], examples[2:]):  # gradients of two updates are averaged
+                with Copies() as counted:
+                    pipe.update(part)
+                copies += counted.back
+                norm = pipe.shim.gradient_norm()
+                assert (norm is not None) == early
+                assert norm is None or norm > 2 * 0.1  # the gradient is clipped
+            with Copies() as counted:
+                pipe.finish_update(optimizer)
+            copies += counted.back
+        return pipe.shim.network.state_dict(), copies
+
+    expected, copies = train(early=False)
+    found, fewer = train(early=True)
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, expected[name])
+    assert fewer == copies - 2  # one for each step of the optimizer
 
 
 def test_arrays_that_are_copied_at_once_keep_their_shapes() -> None:

@@ -28,6 +28,7 @@ from spacy.training.loop import train as train_loop
 from spacy.util import load_config
 from thinc.api import Adam
 
+from spacy_mslm.model import shim
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.model.schedules import StepSchedule
 from spacy_mslm.model.weights import ENCODER, HEADS, WEIGHTS, WORDPIECES, read_tensors
@@ -480,8 +481,10 @@ def test_loss_that_is_not_a_number_stops(name, term, make_nlp):
         torch.testing.assert_close(tensor, before[key], rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("optimizer", [make_adamw(), Adam(0.001)], ids=["AdamW", "thinc"])
-def test_gradient_that_is_not_finite_takes_no_step(optimizer, make_nlp):
+def test_gradient_that_is_not_finite_takes_no_step(optimizer, early, make_nlp, monkeypatch):
+    monkeypatch.setattr(shim, "is_checked_early", lambda device: early)
     nlp = make_nlp(loss_weights={"mlm": 1.0, "ed": 1e300, "el": 1.0})
     before = weights(nlp)
     with pytest.raises(ValueError, match="NaN or infinite gradient"):

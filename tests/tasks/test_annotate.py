@@ -293,6 +293,19 @@ def test_killed_at_any_moment_it_goes_on(model, notes, whole, tmp_path, jobs):
     assert killed and contents(tmp_path / "out") == contents(whole)
 
 
+def test_words_are_freed_after_each_chunk_but_the_first(model, tmp_path):
+    from spacy_mslm.engine.chunks import Chunk
+    from spacy_mslm.tasks.annotation.source import Document
+    from spacy_mslm.tasks.annotation.work import Annotator, find_pipeline
+
+    annotator = Annotator(*find_pipeline(str(model)), tmp_path, Format.jsonl, False)
+    (tmp_path / "done").mkdir()
+    for number in range(3):
+        annotator(Chunk(number, [Document("n0", f"asthma and newword{number} .")]))
+    strings = annotator.nlp.vocab.strings
+    assert [f"newword{number}" in strings for number in range(3)] == [True, False, False]
+
+
 # ---- failures ----
 
 

@@ -1,6 +1,7 @@
 """Annotation of a chunk of documents in one process."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,14 +89,17 @@ class Annotator:
         self.format = format
         self.writer = make_writer(format)
         self.with_text = with_text
+        self.is_first = True
         pipes = [pipe for _, pipe in self.nlp.pipeline if isinstance(pipe, MSLM)]
         self.keys = [pipe.spans_key for pipe in pipes if pipe.spans_key is not None]
 
     def __call__(self, chunk: Chunk) -> int:
         """Annotate and write the documents of a chunk. Returns their number."""
         failures: list[Failure] = []
-        # Frees the words of the documents when the chunk is finished.
-        with self.nlp.memory_zone():
+        # Frees the words of the documents when the chunk is finished. Those of the first chunk are
+        # kept: spaCy's tokenizer adds nothing to its cache in a zone, and is slow without it.
+        with nullcontext() if self.is_first else self.nlp.memory_zone():
+            self.is_first = False
             docs = list(self._annotate(chunk.documents, failures))
             broken = [failure for failure in failures if not failure.reason.startswith("text ")]
             if len(broken) == len(chunk.documents) >= ENOUGH:
