@@ -15,6 +15,8 @@ ENTRY_POINTS = {
     "spacy_architectures": [
         "spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1",
         "spacy_mslm.MSLM.v2 = spacy_mslm.model.architecture:build_mslm_v2",
+        "spacy_mslm.Listener.v1 = spacy_mslm.model.listener:build_listener_v1",
+        "spacy_mslm.Encoder.v1 = spacy_mslm.model.encoder_layer:build_encoder_v1",
     ],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",
