@@ -245,9 +245,7 @@ def _pool_tokens(
         pieces, pooled = documents[part.document], predictions[part.document].vectors
         end = offset + part.end - part.start
         if pooled is not None and part.end > part.start:
-            tokens, firsts = np.unique(
-                pieces.token_of[part.start : part.end], return_index=True
-            )
+            tokens, firsts = np.unique(pieces.token_of[part.start : part.end], return_index=True)
             sums = np.add.reduceat(vectors[offset:end].float().cpu().numpy(), firsts, axis=0)
             counts = pieces.starts[tokens + 1] - pieces.starts[tokens]
             pooled[tokens] += sums / counts[:, None].astype(np.float32)

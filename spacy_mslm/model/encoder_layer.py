@@ -75,9 +75,7 @@ def build_encoder_v1(
 
 def _build(shim: MSLMShim, attrs: dict[str, Any]) -> EncoderLayer:
     width = shim.network.hidden_size if shim.is_loaded else None
-    return Model(
-        "mslm-encoder", forward, init=init, dims={"nO": width}, attrs=attrs, shims=[shim]
-    )
+    return Model("mslm-encoder", forward, init=init, dims={"nO": width}, attrs=attrs, shims=[shim])
 
 
 def init(model: EncoderLayer, X: Any = None, Y: Any = None) -> None:

@@ -24,7 +24,9 @@ class Listened:
 
         A listener with upstream "*" reads only the nearest of several `mslm` pipes.
         """
-        found = (own for component in self.listening_components for own in self.listener_map[component])
+        found = (
+            own for component in self.listening_components for own in self.listener_map[component]
+        )
         return [listener for listener in found if listener.linked_name == self.name]
 
     @property

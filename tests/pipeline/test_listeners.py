@@ -122,7 +122,9 @@ def weights(nlp: Language) -> dict[str, torch.Tensor]:
 def gradients(nlp: Language) -> dict[str, torch.Tensor]:
     network = nlp.get_pipe("mslm").shim.network
     return {
-        name: p.grad.to_dense().clone() for name, p in network.named_parameters() if p.grad is not None
+        name: p.grad.to_dense().clone()
+        for name, p in network.named_parameters()
+        if p.grad is not None
     }
 
 
