@@ -35,8 +35,8 @@ from ..model.architecture import (
     shim_of,
     window_settings,
 )
-from ..model.schedules import FloatOrSchedule, StepSchedule
 from ..model.listener import Listener
+from ..model.schedules import FloatOrSchedule, StepSchedule
 from ..model.shim import MSLMShim
 from ..model.token_vectors import share_window
 from ..model.weights import ENCODER, build_network

@@ -9,11 +9,8 @@ import pytest
 import spacy
 import torch
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from thinc.api import Config
 
-from spacy_mslm.model.listener import Listener
 from spacy_mslm.model.optimizer import make_adamw
 from spacy_mslm.pipeline.saving import safe_save
 
@@ -289,7 +286,7 @@ def test_a_frozen_pipe_gives_vectors_if_it_annotates(make_shared):
 
 def test_a_frozen_pipe_that_does_not_annotate_is_an_error(make_shared):
     nlp = make_shared()
-    with pytest.raises(ValueError, match="add it to training.annotating_components"):
+    with pytest.raises(ValueError, match=r"add it to training\.annotating_components"):
         learn(nlp, 1, exclude=["mslm"])
 
 
@@ -465,5 +462,5 @@ def test_an_encoder_of_another_width_is_refused(make_shared, make_nlp, tmp_path)
     nlp = make_shared()
     wide = build_encoder(tmp_path / "wide", hidden_size=64)
     other = make_nlp(model={"encoder": str(wide)}, **PLAIN)
-    with pytest.raises(ValueError, match="vectors of size 32.*vectors of size 64"):
+    with pytest.raises(ValueError, match=r"vectors of size 32.*vectors of size 64"):
         other.add_pipe("textcat", source=nlp)
