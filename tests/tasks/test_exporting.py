@@ -8,7 +8,7 @@ import pytest
 import spacy
 import torch
 from spacy.tokens import DocBin
-from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers import pipeline as hugging_face_pipeline
 
 from spacy_mslm.model.checkpoints import load_checkpoint

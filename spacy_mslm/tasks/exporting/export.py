@@ -56,9 +56,9 @@ def export(
 ) -> Exported:
     """Export a pipeline to a folder that needs neither spaCy nor this package.
 
-    A classifier of transformers has one linear layer on the encoder, which is fitted to the entities
-    that the pipeline finds in `train`. An ONNX graph has the entity heads of the pipeline. How often
-    it and the pipeline agree is measured on `dev`, with the texts alone.
+    A classifier of transformers has one linear layer on the encoder, which is fitted to the
+    entities that the pipeline finds in `train`. An ONNX graph has the entity heads of the pipeline.
+    How often it and the pipeline agree is measured on `dev`, with the texts alone.
 
     Args:
         model: Name or path of the pipeline.
