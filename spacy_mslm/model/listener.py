@@ -9,7 +9,7 @@ In prediction, and in training with a frozen `mslm`, the vectors come from the d
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -36,14 +36,17 @@ class Listener(Model[list[Doc], list[Floats2d]]):
             forward,
             init=init,
             dims={"nO": None},
-            attrs={"grad_factor": grad_factor},
+            # The size of the vectors with which the component was initialized.
+            attrs={"grad_factor": grad_factor, "width": None},
         )
         self.upstream_name = upstream
         # The pipe that the listener reads, which differs from the above if that is "*".
         self.linked_name: str | None = None
         # Components read documents without vectors when they are initialized, to learn the sizes.
         self.initializing = False
-        self.release()
+        self._places: dict[Doc, int] = {}
+        self._vectors: list[Floats2d] = []
+        self._open_read: Callable[[], Answer] | None = None
 
     def receive(
         self, docs: Sequence[Doc], vectors: Sequence[Floats2d], open_read: Callable[[], Answer]
@@ -62,9 +65,7 @@ class Listener(Model[list[Doc], list[Floats2d]]):
 
     def release(self) -> None:
         """Forget the documents of an update."""
-        self._places: dict[Doc, int] = {}
-        self._vectors: list[Floats2d] = []
-        self._open_read: Callable[[], Answer] | None = None
+        self._places, self._vectors, self._open_read = {}, [], None
 
     def read(
         self, docs: Sequence[Doc]
@@ -118,13 +119,26 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
             f"{model.upstream_name!r}. Put the mslm pipe before the component that listens, and "
             "check the name."
         )
+    model.attrs["width"] = model.get_dim("nO")
     model.initializing = True
 
 
 def forward(
     model: Listener, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    """Return the vectors of documents, from the update or else from the documents."""
+    """Return the vectors of documents, from the update or else from the documents.
+
+    Raises:
+        ValueError: If a document has no vectors, or the component was trained with an encoder that
+            has vectors of another size.
+    """
+    width = model.get_dim("nO")
+    if model.attrs["width"] not in (None, width):
+        raise ValueError(
+            f"A component was trained with vectors of size {model.attrs['width']}, but the encoder "
+            f"of {model.linked_name!r} has vectors of size {width}. Train the component again, or "
+            "use the encoder that it was trained with."
+        )
     received = model.read(docs) if is_train else None
     if received is not None:
         model.initializing = False
@@ -143,9 +157,10 @@ def forward(
             f"of it. {remedy}"
         )
     model.initializing &= missing
-    width = model.get_dim("nO")
     vectors = [
-        model.ops.alloc2f(len(doc), width) if own is None else model.ops.asarray2f(own)
+        model.ops.alloc2f(len(doc), width)
+        if own is None
+        else model.ops.asarray2f(cast(Floats2d, own))
         for own, doc in zip(found, docs, strict=True)
     ]
     return vectors, lambda gradients: []

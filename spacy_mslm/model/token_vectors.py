@@ -9,6 +9,7 @@ Other components read these vectors (`spacy_mslm.Listener.v1`, `spacy_mslm.Encod
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -83,4 +84,5 @@ def pool_tokens(
         joined = torch.cat([xp2torch(gradient, device=pooled.device) for gradient in gradients])
         return list(torch.autograd.grad(pooled, leaves, joined))
 
-    return [torch2xp(part) for part in pooled.detach().split(list(lengths))], backprop
+    parts = pooled.detach().split(list(lengths))
+    return [cast(Floats2d, torch2xp(part)) for part in parts], backprop

@@ -524,7 +524,7 @@ class MSLM(Listened, TrainablePipe):
         weights: Terms,
         generator: np.random.Generator,
         *,
-        shared: bool,
+        shared: bool = False,
     ) -> Iterator[Row]:
         documents = self.shim.wordpieces([eg.predicted for eg in examples])
         first_token = 0

@@ -55,8 +55,7 @@ class Listened:
         """Add the listeners in the model of a component that name this pipe.
 
         Raises:
-            ValueError: If a listener of another package names this pipe, or if a trained component
-                listened to an encoder of another width.
+            ValueError: If a listener of another package names this pipe.
         """
         model = getattr(component, "model", None)
         for node in model.walk() if isinstance(model, Model) else ():
@@ -73,18 +72,6 @@ class Listened:
     def tell_width(self) -> None:
         """Tell the listeners the size of token vectors, if the encoder is loaded."""
         shim = shim_of(self.model)
-        if not shim.is_loaded:
-            return
-        width = shim.network.hidden_size
-        for component, listeners in self.listener_map.items():
-            for listener in listeners:
-                if listener.linked_name != self.name:
-                    continue
-                known = listener.maybe_get_dim("nO")
-                if known not in (None, width):
-                    raise ValueError(
-                        f"The component {component!r} was trained with vectors of size {known}, "
-                        f"but the encoder of {self.name!r} has vectors of size {width}. Train the "
-                        "component again, or use the encoder that it was trained with."
-                    )
-                listener.set_dim("nO", width)
+        for listener in self.listeners if shim.is_loaded else ():
+            # A listener with upstream "*" may have been told that of another pipe.
+            listener.set_dim("nO", shim.network.hidden_size, force=True)

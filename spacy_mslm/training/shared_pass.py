@@ -29,7 +29,7 @@ class Held(NamedTuple):
     batch: PaddedBatch
     outputs: HeadOutputs
     gradients: HeadOutputs
-    backprop: Callable[[HeadOutputs], None]
+    backprop: Callable[[HeadOutputs], object]
 
 
 class SharedPass:
@@ -56,7 +56,7 @@ class SharedPass:
         batch: PaddedBatch,
         outputs: HeadOutputs,
         gradients: HeadOutputs,
-        backprop: Callable[[HeadOutputs], None],
+        backprop: Callable[[HeadOutputs], object],
     ) -> None:
         """Keep a padded batch for the backward pass.
 
