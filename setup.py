@@ -11,10 +11,13 @@ ENTRY_POINTS = {
     "spacy_factories": [
         "mslm = spacy_mslm.pipeline.factory:make_mslm",
         "mslm_context = spacy_mslm.weak.context_pipe:make_context_pipe",
+        "mslm_kb_ids = spacy_mslm.weak.kb_ids:make_kb_ids",
     ],
     "spacy_architectures": [
         "spacy_mslm.MSLM.v1 = spacy_mslm.model.architecture:build_mslm_v1",
         "spacy_mslm.MSLM.v2 = spacy_mslm.model.architecture:build_mslm_v2",
+        "spacy_mslm.Listener.v1 = spacy_mslm.model.listener:build_listener_v1",
+        "spacy_mslm.Encoder.v1 = spacy_mslm.model.encoder_layer:build_encoder_v1",
     ],
     "spacy_misc": [
         "spacy_mslm.Adaptation.v1 = spacy_mslm.training.adaptation:Adaptation",
@@ -39,6 +42,7 @@ ENTRY_POINTS = {
         "spacy_mslm.regex.v1 = spacy_mslm.weak.annotators.regex:RegexAnnotator",
         "spacy_mslm.pipeline.v1 = spacy_mslm.weak.annotators.pipeline:PipelineAnnotator",
         "spacy_mslm.scispacy_linker.v1 = spacy_mslm.weak.annotators.scispacy_linker:ScispacyLinker",
+        "spacy_mslm.LocalCandidates.v1 = spacy_mslm.weak.kb_ids:make_candidates",
         "spacy_mslm.medcat.v1 = spacy_mslm.weak.annotators.medcat:MedcatAnnotator",
         "spacy_mslm.Clusters.v1 = spacy_mslm.weak.clusters:Clusters",
         "spacy_mslm.Priority.v1 = spacy_mslm.weak.aggregation:Priority",

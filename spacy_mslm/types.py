@@ -127,6 +127,10 @@ class Row:
     tags: np.ndarray = field(default_factory=no_ints)
     # positions and type of each mention to classify
     mentions: list[tuple[np.ndarray, int]] = field(default_factory=list)
+    # (n,) positions whose vectors other components read, and (n,) their tokens, numbered over all
+    # documents of the update
+    shared_at: np.ndarray = field(default_factory=no_ints)
+    shared_of: np.ndarray = field(default_factory=no_ints)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -158,6 +162,9 @@ class PaddedBatch:
     span_at: np.ndarray  # (span pieces,) positions that the classification head pools
     span_of: np.ndarray  # (span pieces,) index of the mention of each
     types: np.ndarray  # (mentions,) gold types
+    # (shared,) positions whose vectors other components read, and the token of each
+    shared_at: np.ndarray = field(default_factory=no_ints)
+    shared_of: np.ndarray = field(default_factory=no_ints)
 
 
 class Evidence(NamedTuple):
@@ -196,3 +203,5 @@ class Prediction:
 
     entities: list[Entity]
     bio: np.ndarray  # (tokens, 3) or (tokens, types, 3) probabilities of B, I, O
+    # (tokens, hidden) the vectors of tokens, if other components read them
+    vectors: np.ndarray | None = None

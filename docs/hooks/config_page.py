@@ -7,7 +7,8 @@ import spacy
 from entry_points import ROOT, read_entry_points
 from thinc.api import Config
 
-CONFIGS = ("mslm", "self_training", "vanilla", "spacy_ner", "mslm_paper", "pretrain", "weak")
+CONFIGS = ("mslm", "self_training", "vanilla", "shared_encoder")
+CONFIGS += ("spacy_ner", "mslm_paper", "pretrain", "weak")
 SECTIONS = ("paths", "vars", "system")
 INTRO = """# Configs
 

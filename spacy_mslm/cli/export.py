@@ -21,9 +21,9 @@ def export_cli(
     """Export a pipeline to a folder that needs neither spaCy nor this package.
 
     The target `hf-mlm` is the encoder with its masked-LM head. `hf-token-classification` is a
-    classifier for the pipeline("token-classification") of transformers, and `onnx` the same one for
-    ONNX Runtime: one linear layer that is fitted to what MODEL predicts. Agreement with MODEL is
-    measured and stored in agreement.json.
+    classifier for the pipeline("token-classification") of transformers: one linear layer that is
+    fitted to what MODEL predicts. `onnx` is a graph for ONNX Runtime with the entity heads of
+    MODEL. Agreement with MODEL is measured and stored in agreement.json.
     """
     from ..tasks import export
 

@@ -86,6 +86,8 @@ def predict_entities(
     batch_pieces: int,
     transitions: np.ndarray,
     calibrate: Calibrate = uncalibrated,
+    *,
+    token_vectors: bool = False,
 ) -> list[Prediction]:
     """Find the entities of each document.
 
@@ -96,6 +98,7 @@ def predict_entities(
         batch_pieces: The maximum number of padded pieces that go through the encoder at once.
         transitions: (columns, 3, 3) Transition scores.
         calibrate: Converts the evidence of mentions to confidences.
+        token_vectors: Whether predictions contain the vectors of tokens.
 
     Returns:
         One prediction for each document, in order. Its entities are in the order of the text. In a
@@ -103,6 +106,10 @@ def predict_entities(
     """
     with shim.inference() as network:
         predictions = [_nothing_found(len(pieces.words), network) for pieces in documents]
+        if token_vectors:
+            for prediction in predictions:
+                shape = (len(prediction.bio), network.hidden_size)
+                prediction.vectors = np.zeros(shape, dtype=np.float32)
         if network.device.type == "cpu":
             batch_pieces = min(batch_pieces, CPU_BATCH_PIECES)
         left: Read | None = None  # the rest of the document in which the last group ended
@@ -113,7 +120,7 @@ def predict_entities(
                 network,
                 documents,
                 group,
-                _read(network, shim.wordpieces, documents, group, batch_pieces, left),
+                _read(network, shim.wordpieces, documents, group, batch_pieces, left, predictions),
                 predictions,
                 transitions,
                 calibrate,
@@ -169,12 +176,14 @@ def _read(
     group: list[Part],
     batch_pieces: int,
     left: Read | None,
+    predictions: list[Prediction],
 ) -> list[Read]:
     """Return the outputs for each part of a group.
 
     Those of the first part include the rest of its document that the last group left.
     """
     vectors = _encode(network, wordpieces, documents, group, batch_pieces)
+    _pool_tokens(documents, group, vectors, predictions)
     reads = _detect(network, documents, group, vectors)
     if left is not None:
         joined = torch.cat([left.vectors, reads[0].vectors])
@@ -222,6 +231,25 @@ def _encode(
             rows_read = encoded.index_select(0, in_batch).to(vectors.dtype)
             vectors.index_copy_(0, in_group, rows_read)
     return vectors
+
+
+def _pool_tokens(
+    documents: Sequence[Pieces],
+    group: list[Part],
+    vectors: torch.Tensor,
+    predictions: list[Prediction],
+) -> None:
+    """Add the pieces of a group to the means of their tokens. A token may span two groups."""
+    offset = 0
+    for part in group:
+        pieces, pooled = documents[part.document], predictions[part.document].vectors
+        end = offset + part.end - part.start
+        if pooled is not None and part.end > part.start:
+            tokens, firsts = np.unique(pieces.token_of[part.start : part.end], return_index=True)
+            sums = np.add.reduceat(vectors[offset:end].float().cpu().numpy(), firsts, axis=0)
+            counts = pieces.starts[tokens + 1] - pieces.starts[tokens]
+            pooled[tokens] += sums / counts[:, None].astype(np.float32)
+        offset = end
 
 
 def _detect(

@@ -13,6 +13,7 @@ from ..pieces.windows import WindowSettings
 from ..types import MISSING, UNMASKED, PaddedBatch, Row
 from ..util.settings import check_at_least
 from .checkpoints import load_checkpoint
+from .encoder_layer import replace_listener, replace_listener_cfg
 from .network import HeadOutputs, MSLMNetwork
 from .shim import MSLMShim
 
@@ -121,7 +122,14 @@ def _build(shim: MSLMShim, **attrs: Any) -> MSLMModel:
         forward,
         init=init,
         dims={"nO": None},
-        attrs={**attrs, "dropout_rate": 0.0, "resize_output": resize},
+        attrs={
+            **attrs,
+            "dropout_rate": 0.0,
+            "resize_output": resize,
+            # What spaCy calls in nlp.replace_listeners.
+            "replace_listener": replace_listener,
+            "replace_listener_cfg": replace_listener_cfg,
+        },
         shims=[shim],
     )
 

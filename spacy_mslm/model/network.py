@@ -30,6 +30,7 @@ class HeadOutputs(NamedTuple):
     mlm: torch.Tensor | None  # (masked, vocabulary)
     ed: torch.Tensor | None  # (tagged, 3), or (tagged, types, 3) of a typed network
     el: torch.Tensor | None  # (mentions, types)
+    shared: torch.Tensor | None = None  # (shared, hidden) vectors that other components read
 
 
 class EntityHead(nn.Module):
@@ -171,14 +172,15 @@ class MSLMNetwork(nn.Module):
 
     def forward(self, batch: PaddedBatch) -> HeadOutputs:
         """Run a training pass. Each head reads only the positions in the batch."""
-        read = (batch.tag_at, batch.span_at, batch.span_of, batch.mask_at)
-        tag_at, span_at, span_of, mask_at = to_device(read, self.device)
+        read = (batch.tag_at, batch.span_at, batch.span_of, batch.mask_at, batch.shared_at)
+        tag_at, span_at, span_of, mask_at, shared_at = to_device(read, self.device)
         vectors, mlm = self._fill(batch.blocks, mask_at)
         ed = self.detect(vectors[tag_at]) if len(batch.tag_at) else None
         el = None
         if len(batch.types):
             el = self.classify(mean_pool(vectors[span_at], span_of, len(batch.types)))
-        return HeadOutputs(mlm, ed, el)
+        shared = vectors[shared_at] if len(batch.shared_at) else None
+        return HeadOutputs(mlm, ed, el, shared)
 
     def fill(self, batch: PaddedBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Run the encoder and its masked-LM head.
@@ -264,9 +266,9 @@ def mean_pool(vectors: torch.Tensor, groups: torch.Tensor, n: int) -> torch.Tens
         n: The number of groups.
 
     Returns:
-        (n, hidden) The means.
+        (n, hidden) The means. A group without vectors has a mean of zeros.
     """
     sums = vectors.new_zeros(n, vectors.shape[1]).index_add(0, groups, vectors)
     # Not `bincount`, which waits for a GPU.
     counts = vectors.new_zeros(n).index_add(0, groups, vectors.new_ones(len(groups)))
-    return sums / counts[:, None]
+    return sums / counts.clamp(min=1)[:, None]

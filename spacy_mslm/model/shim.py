@@ -290,6 +290,12 @@ class MSLMShim(Shim):
         device = torch.device("cpu" if device_type == "cpu" else f"cuda:{device_id}")
         self.network.to(device)
 
+    def copy(self) -> "MSLMShim":
+        """Return a copy with an id of its own, by which optimizers know it."""
+        copied = super().copy()
+        copied.id = self.blank_copy().id
+        return copied
+
     def __getstate__(self) -> dict:
         return {k: v for k, v in self.__dict__.items() if k not in ("_training", "_matrices")}
 

@@ -2,7 +2,8 @@
 
 The detection head of a pipeline is not linear, and mentions are classified by the mean of their
 pieces and decoded as sequences. The token classifiers of transformers have one linear layer over
-the labels of a piece. So this layer is fitted to the probabilities that the pipeline predicts.
+the labels of a piece. So this layer is fitted to the probabilities that the pipeline predicts. An
+ONNX graph can have the real heads instead.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ import torch
 from torch import nn
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
-from ..types import B, I, O
+from ..types import BIO, B, I, O
+from .network import EntityHead, MSLMNetwork
 
 # The strength of the L2 penalty on the weights, and the maximum number of steps of L-BFGS.
 PENALTY = 1e-5
@@ -40,6 +42,44 @@ def tag_probabilities(
     outside = bio[..., O].prod(-1, keepdim=True)
     joined = torch.cat([outside, both], dim=-1)
     return joined / joined.sum(-1, keepdim=True)
+
+
+class PipelineHeads(nn.Module):
+    """The entity heads of a pipeline as one layer: (..., hidden) -> (..., tags) log-probabilities.
+
+    Each piece is tagged on its own. The type of a piece is that of its vector, where the pipeline
+    takes the mean of the mention.
+
+    Args:
+        network: The network of the pipeline.
+    """
+
+    def __init__(self, network: MSLMNetwork) -> None:
+        super().__init__()
+        self.columns = network.columns
+        self.detection = _without_vector(network.detection)
+        head = network.classification
+        self.classification = None if head is None else _without_vector(head)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return the logarithms of the probabilities of `tag_names`, up to a constant."""
+        bio = self.detection(vectors).unflatten(-1, (self.columns, len(BIO))).log_softmax(-1)
+        mentions = bio[..., [B, I]]  # (..., columns, 2)
+        if self.classification is not None:
+            mentions = self.classification(vectors).log_softmax(-1)[..., None] + mentions
+        outside = bio[..., O].sum(-1, keepdim=True)
+        return torch.cat([outside, mentions.flatten(-2)], dim=-1)
+
+
+def _without_vector(head: EntityHead) -> nn.Sequential:
+    """Return a head as tanh and a linear layer: its trainable vector only adds to the bias."""
+    old = head.output
+    hidden = old.in_features - len(head.vector)
+    new = nn.Linear(hidden, old.out_features)
+    with torch.no_grad():
+        new.weight.copy_(old.weight[:, :hidden])
+        new.bias.copy_(old.bias + old.weight[:, hidden:] @ torch.tanh(head.vector))
+    return nn.Sequential(nn.Tanh(), new)
 
 
 def fit_linear(vectors: torch.Tensor, tags: torch.Tensor) -> nn.Linear:
@@ -78,13 +118,14 @@ def fit_linear(vectors: torch.Tensor, tags: torch.Tensor) -> nn.Linear:
 
 
 def token_classifier(
-    lm: PreTrainedModel, layer: nn.Linear, labels: Sequence[str]
+    lm: PreTrainedModel, layer: nn.Module, labels: Sequence[str]
 ) -> PreTrainedModel:
     """Return a token classifier of transformers with the encoder of a masked LM.
 
     Args:
         lm: The encoder with its masked-LM head, which is left out.
-        layer: hidden -> tags.
+        layer: (..., hidden) -> (..., tags). If it is not linear, the model can run but not be
+            saved for transformers.
         labels: The entity types.
 
     Raises:
@@ -102,10 +143,10 @@ def token_classifier(
         model.base_model.load_state_dict(lm.base_model.state_dict())
     except (ValueError, AttributeError, RuntimeError):
         classifier = None
-    if isinstance(classifier, nn.Linear) and classifier.weight.shape == layer.weight.shape:
-        classifier.load_state_dict(layer.state_dict())
+    if isinstance(classifier, nn.Linear) and classifier.out_features == len(names):
         model.eval()
         if _is_linear(model, lm, classifier):
+            model.classifier = layer
             return model
     raise ValueError(
         f"transformers has no token classifier with a linear layer on a {lm.config.model_type} "

@@ -159,6 +159,7 @@ def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedB
     padded = []
     mask_at, mask_ids, mask_kinds, tag_at, tags = [], [], [], [], []
     span_at, span_of = [], []
+    shared_at, shared_of = [], []
     types: list[int] = []
     offset = first
     for rows in blocks:
@@ -176,6 +177,8 @@ def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedB
                 span_at.append(offset + pieces)
                 span_of.append(np.full(len(pieces), len(types), dtype=np.int64))
                 types.append(type_)
+            shared_at.append(offset + row.shared_at)
+            shared_of.append(row.shared_of)
             offset += len(ids)
     return PaddedBatch(
         blocks=padded,
@@ -187,6 +190,8 @@ def pad_rows(blocks: Sequence[Sequence[Row]], wordpieces: Wordpieces) -> PaddedB
         span_at=np.concatenate(span_at) if span_at else no_ints(),
         span_of=np.concatenate(span_of) if span_of else no_ints(),
         types=np.array(types, dtype=np.int64),
+        shared_at=np.concatenate(shared_at),
+        shared_of=np.concatenate(shared_of),
     )
 
 

@@ -35,8 +35,10 @@ from ..model.architecture import (
     shim_of,
     window_settings,
 )
+from ..model.listener import Listener
 from ..model.schedules import FloatOrSchedule, StepSchedule
 from ..model.shim import MSLMShim
+from ..model.token_vectors import share_window
 from ..model.weights import ENCODER, build_network
 from ..pieces.windows import WindowSettings
 from ..scoring.masked_protocol import masked_scores
@@ -44,6 +46,7 @@ from ..scoring.perplexity import perplexity
 from ..training.adaptation import Adaptation, adapt, keep_heads
 from ..training.losses import Terms
 from ..training.self_training import SelfTraining, self_train
+from ..training.shared_pass import SharedPass
 from ..training.step import NotFiniteLoss, learn
 from ..training.survey import (
     TrainingSetCounts,
@@ -52,18 +55,20 @@ from ..training.survey import (
     log_labels,
     weigh_masks,
 )
-from ..types import Gold, Pieces, Prediction, Row, no_ints
+from ..types import Gold, Pieces, Prediction, Row, Window, no_ints
+from ..util.extensions import set_token_vectors
 from ..util.files import Content, map_file, replace_file
 from ..util.manifest import FOLDER_MANIFEST, add_manifest, checked_files
 from ..util.settings import check_at_least, check_between
 from ..util.spans import drop_overlapping, most_confident_first
 from .advice import Advice
+from .listened import Listened
 from .loading import check_pipeline
 
 logger = logging.getLogger("spacy_mslm")
 
 
-class MSLM(TrainablePipe):
+class MSLM(Listened, TrainablePipe):
     """Detects and classifies entities with an encoder that is trained on the terms of a domain.
 
     The method is Mask-Specific Language Modeling. See `spacy_mslm.pipeline.factory.make_mslm` for
@@ -139,6 +144,8 @@ class MSLM(TrainablePipe):
             "step": 0,
         }
         self._updates = 0  # since the last step of the optimizer
+        self._shared: SharedPass | None = None  # the last update, if other components listen
+        self.listener_map: dict[str, list[Listener]] = {}
         self._log_unaligned = UnalignedLog()
         self._advice = Advice(name)
 
@@ -197,13 +204,23 @@ class MSLM(TrainablePipe):
     # ---- prediction ----
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Return the entities of each document with their confidences, and tag probabilities."""
-        return self.predict_pieces(self.shim.wordpieces(list(docs)))
+        """Return the entities of each document with their confidences, and tag probabilities.
 
-    def predict_pieces(self, documents: list[Pieces]) -> list[Prediction]:
+        If other components listen, predictions contain the vectors of tokens, too.
+        """
+        documents = self.shim.wordpieces(list(docs))
+        return self.predict_pieces(documents, token_vectors=bool(self.listeners))
+
+    def predict_pieces(
+        self, documents: list[Pieces], *, token_vectors: bool = False
+    ) -> list[Prediction]:
         """Predict documents that are already split into wordpieces.
 
         Entities below the threshold are left out.
+
+        Args:
+            documents: The documents.
+            token_vectors: Whether predictions contain the vectors of tokens.
         """
         least = thresholds(self.cfg["threshold"], self.labels)
         predictions = predict_entities(
@@ -213,6 +230,7 @@ class MSLM(TrainablePipe):
             self.batch_pieces,
             self._transitions(),
             self._calibration.of(self.labels) if self._calibration else uncalibrated,
+            token_vectors=token_vectors,
         )
         apply_threshold(predictions, least)
         return predictions
@@ -275,6 +293,8 @@ class MSLM(TrainablePipe):
                 doc.spans[self.spans_key].attrs["scores"] = scores
             if self.token_probabilities:
                 doc._.bio_probabilities = prediction.bio
+            if prediction.vectors is not None:
+                set_token_vectors(doc, self.name, prediction.vectors)
 
     # ---- scoring ----
 
@@ -387,6 +407,7 @@ class MSLM(TrainablePipe):
             )
         self.model.set_dim("nO", len(self.labels), force=True)
         set_encoder(self.model, encoder or self.model.attrs["encoder"])
+        self.tell_width()
         counts = count_training_set(
             *(examples, self.align, self.shim.wordpieces, self.windows),
             *(self.masking, self.seed, self._log_unaligned),
@@ -465,18 +486,24 @@ class MSLM(TrainablePipe):
                 "has no mention with a label: check it with 'python -m spacy debug data', or give "
                 f"labels in [initialize.components.{self.name}]."
             )
+        self._close_shared()
         step = self.cfg["step"]
         weights = Terms(*(self.loss_weights[term](step) for term in Terms._fields))
         generator = np.random.default_rng([self.seed, step, self._updates])
-        rows = list(self._training_rows(examples, weights, generator))
+        listeners = self.listeners
+        rows = list(self._training_rows(examples, weights, generator, shared=bool(listeners)))
+        if listeners:
+            self._shared = SharedPass(listeners, self.shim.network)
         set_dropout_rate(self.model, drop)
         try:
             terms = learn(
                 *(self.model, self.shim.wordpieces, rows, self.batch_pieces),
                 *(self._mask_weights(), weights, int(generator.integers(2**62))),
+                shared=self._shared,
             )
         except ValueError as err:
             self._updates = 0
+            self._shared = None
             self.shim.drop_gradients()
             if not isinstance(err, NotFiniteLoss):
                 raise
@@ -488,25 +515,47 @@ class MSLM(TrainablePipe):
         for key, value in zip(keys, (_dot(weights, terms), *terms), strict=True):
             losses[key] += value
         self._updates += 1
+        if self._shared is not None:
+            self._shared.send([eg.predicted for eg in examples])
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
 
     def _training_rows(
-        self, examples: list[Example], weights: Terms, generator: np.random.Generator
+        self,
+        examples: list[Example],
+        weights: Terms,
+        generator: np.random.Generator,
+        *,
+        shared: bool = False,
     ) -> Iterator[Row]:
         documents = self.shim.wordpieces([eg.predicted for eg in examples])
+        first_token = 0
         for index, (example, pieces) in enumerate(zip(examples, documents, strict=True)):
             gold = self.align(example)
             self._log_unaligned(example, index, gold)
             self._check_labels(example, index, gold)
             for window in self.windows.cover(pieces):
                 row = gold_row(pieces, window, gold, self.labels)
-                if self.view == "clean" and not weights.mlm:
-                    yield row  # no head would read a masked row
-                    continue
-                kinds = partial(self.masking, maskable(pieces, window, gold), generator)
-                yield from view_rows(self.view, row, kinds, self.mask_probability, generator)
+                rows = self._view_rows(row, pieces, window, gold, weights, generator)
+                if shared:
+                    rows = share_window(rows, pieces, window, first_token)
+                yield from rows
+            first_token += len(pieces.words)
+
+    def _view_rows(
+        self,
+        row: Row,
+        pieces: Pieces,
+        window: Window,
+        gold: Gold,
+        weights: Terms,
+        generator: np.random.Generator,
+    ) -> list[Row]:
+        if self.view == "clean" and not weights.mlm:
+            return [row]  # no head would read a masked row
+        kinds = partial(self.masking, maskable(pieces, window, gold), generator)
+        return list(view_rows(self.view, row, kinds, self.mask_probability, generator))
 
     def align(self, example: Example) -> Gold:
         """Return the annotation of an example, with a column of tags for each type if typed.
@@ -552,7 +601,23 @@ class MSLM(TrainablePipe):
         return MaskWeights(**stored) if stored else self.mask_weighting(0, 0)
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Update the weights with the gradients since the last step of the optimizer."""
+        """Update the weights with the gradients since the last step of the optimizer.
+
+        `nlp.update(..., sgd=optimizer)` calls this before other components have read the encoder.
+        The step is then taken when they have answered, or else when the next update begins.
+        """
+        if self._shared is not None and not self._shared.was_read:
+            self._shared.after(partial(self._step, sgd))
+            return
+        self._close_shared()
+        self._step(sgd)
+
+    def _close_shared(self) -> None:
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.close()
+
+    def _step(self, sgd: Optimizer) -> None:
         updates, self._updates = self._updates, 0
         if updates:
             self.shim.finish_update(sgd, updates)
@@ -598,6 +663,7 @@ class MSLM(TrainablePipe):
         return self._load(lambda name: map_file(path / name), str(path), exclude)
 
     def _files(self, exclude: Iterable[str]) -> dict[str, bytes]:
+        self._close_shared()
         files = {}
         if "cfg" not in exclude:
             # srsly rounds floats, but the mask weights must be exact.
@@ -617,6 +683,7 @@ class MSLM(TrainablePipe):
                 built = build_network(files)
         if built is not None:
             self.shim.set(*built)
+            self.tell_width()
         if "cfg" in files and "cfg" not in exclude:
             self.cfg.update(self._loaded_cfg(stored))
             for label in self.labels:

@@ -16,6 +16,7 @@ from typing import Any
 import srsly
 from spacy.language import Language
 from spacy.util import get_lang_class
+from thinc.api import Model
 
 from ..util.manifest import signed_folder
 
@@ -116,11 +117,10 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_finite(pipe: Any) -> bool:
-    """Return whether the weights of an mslm pipe are finite. Other pipes are not checked."""
+    """Return whether the weights of encoders of this package are finite. Others are not checked."""
     from ..model.shim import MSLMShim
 
     model = getattr(pipe, "model", None)
-    for shim in getattr(model, "shims", ()):
-        if isinstance(shim, MSLMShim) and not shim.is_finite():
-            return False
-    return True
+    nodes = model.walk() if isinstance(model, Model) else ()
+    shims = (shim for node in nodes for shim in node.shims)
+    return all(shim.is_finite() for shim in shims if isinstance(shim, MSLMShim))

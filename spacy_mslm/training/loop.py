@@ -129,6 +129,12 @@ class Training:
         dropout = settings["dropout"]
         self.dropouts = repeat(dropout) if isinstance(dropout, float) else iter(dropout)
         self.frozen: list[str] = settings["frozen_components"]
+        shared = [name for name, pipe in nlp.pipeline if getattr(pipe, "listeners", ())]
+        if shared and not self.workers.is_alone:
+            raise ValueError(
+                f"Other components listen to {shared[0]}, which several workers cannot train. Use "
+                "one worker."
+            )
 
     def run(self, saved: Saved | None = None) -> Progress:
         """Train to the end.

@@ -110,7 +110,10 @@ def joint_loss(
     """
     # Losses are computed in full precision, even if the heads use half precision.
     leaves = HeadOutputs(
-        *(None if t is None else t.detach().float().requires_grad_(True) for t in outputs)
+        *(
+            None if t is None else t.detach().float().requires_grad_(True)
+            for t in (outputs.mlm, outputs.ed, outputs.el)
+        )
     )
     device = next((t.device for t in leaves if t is not None), torch.device("cpu"))
     read = (batch.mask_ids, batch.mask_kinds, batch.tags, batch.types)

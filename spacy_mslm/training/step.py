@@ -12,6 +12,7 @@ from ..pieces.collate import batch_rows, share_rows
 from ..pieces.wordpieces import Wordpieces
 from ..types import Row
 from .losses import Terms, count_totals, joint_loss
+from .shared_pass import SharedPass
 
 
 def learn(
@@ -22,6 +23,7 @@ def learn(
     mask_weights: MaskWeights,
     weights: Terms,
     dropout_seed: int = 0,
+    shared: SharedPass | None = None,
 ) -> Terms:
     """Run the forward and backward passes of an update, one padded batch at a time.
 
@@ -37,6 +39,7 @@ def learn(
         weights: The weight of each loss in the sum of eq. 12.
         dropout_seed: The seed of dropout if there are several workers. One worker uses torch's
             generator.
+        shared: Runs the backward passes later, with the gradients of other components.
 
     Returns:
         The losses, without their weights.
@@ -58,7 +61,10 @@ def learn(
         for batch in batches:
             outputs, backprop = model.begin_update(batch)
             shares, gradients = joint_loss(outputs, batch, mask_weights, weights, totals)
-            backprop(gradients)
+            if shared is None:
+                backprop(gradients)
+            else:
+                shared.hold(batch, outputs, gradients, backprop)
             losses.append(shares)
     # All is copied from the device at once, because a copy waits for what is queued there.
     norm = shim.gradient_norm()

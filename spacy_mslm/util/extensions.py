@@ -12,12 +12,16 @@ The pipe `mslm_context` sets `span._.negated`, `span._.hypothetical`, `span._.fa
 that are annotated in a gold document, or None if all are. A token outside the mentions of a gold
 document is known to be outside only for these types. `doc._.soft_tags` are the probabilities of
 tags that another pipeline has given, to learn from instead of tags.
+
+If other components listen to its encoder, `mslm` also sets `doc._.mslm_vectors`: the vectors of
+tokens, (tokens, hidden), by the name of the pipe.
 """
 
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from spacy.tokens import Doc, Span
 
 
@@ -48,7 +52,7 @@ for _name in ("confidence", "raw_confidence", *CONTEXTS):
     if not Span.has_extension(_name):
         # spaCy sends extensions to worker processes, so they must not be local functions.
         Span.set_extension(_name, getter=partial(_get, _name), setter=partial(_set, _name))
-for _name in ("bio_probabilities", "annotated_labels", "soft_tags"):
+for _name in ("bio_probabilities", "annotated_labels", "soft_tags", "mslm_vectors"):
     if not Doc.has_extension(_name):
         Doc.set_extension(_name, default=None)
 
@@ -73,3 +77,13 @@ def annotated_labels(doc: Doc) -> frozenset[str] | None:
 def set_annotated_labels(doc: Doc, labels: Iterable[str]) -> None:
     """Set the entity types that are annotated in a gold document."""
     doc._.annotated_labels = sorted(labels)  # a list, which DocBin can store
+
+
+def token_vectors(doc: Doc, pipe: str | None) -> np.ndarray | None:
+    """Return the (tokens, hidden) vectors that a pipe has set, or None."""
+    return (doc._.mslm_vectors or {}).get(pipe)
+
+
+def set_token_vectors(doc: Doc, pipe: str, vectors: np.ndarray) -> None:
+    """Set the (tokens, hidden) vectors of a pipe."""
+    doc._.mslm_vectors = {**(doc._.mslm_vectors or {}), pipe: vectors}

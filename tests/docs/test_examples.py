@@ -105,6 +105,7 @@ def test_blocks_that_are_not_run_are_few_and_have_a_reason() -> None:
         "docs/guides/annotate.md",
         "docs/guides/export.md",
         "docs/guides/gpu.md",
+        "docs/guides/predict.md",
         "docs/concepts/killed_workers.md",
         "docs/concepts/mslm.md",
         "docs/tutorials/first_hour.md",

@@ -8,11 +8,16 @@ import pytest
 import spacy
 import torch
 from spacy.tokens import DocBin
-from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers import pipeline as hugging_face_pipeline
 
 from spacy_mslm.model.checkpoints import load_checkpoint
-from spacy_mslm.model.token_classifier import fit_linear, tag_names, tag_probabilities
+from spacy_mslm.model.token_classifier import (
+    PipelineHeads,
+    fit_linear,
+    tag_names,
+    tag_probabilities,
+)
 from spacy_mslm.pipeline.find import find_mslm
 from spacy_mslm.tasks import Target, export
 from spacy_mslm.tasks.exporting.export import running_tokenizer
@@ -95,26 +100,46 @@ def test_classifier_finds_the_same_as_the_pipeline(pipeline, tmp_path) -> None:
     assert found == expected
 
 
-def test_onnx_computes_what_the_classifier_does(pipeline, tmp_path) -> None:
+def test_the_onnx_graph_has_the_heads_of_the_pipeline(pipeline, tmp_path) -> None:
+    """For each token, the probabilities are those of the pipe; it needs no text to be fitted to."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    for to in ("hf-token-classification", "onnx"):
-        arguments = ("mslm", "export", pipeline, tmp_path / to, "--to", to)
-        result = run_spacy(*arguments)
-        assert result.returncode == 0, result.stdout + result.stderr
-        assert "100.00%" in result.stdout
+    nlp = spacy.load(pipeline)
+    nlp.config["paths"]["train"] = None
+    nlp.to_disk(tmp_path / "nlp")
+    result = run_spacy("mslm", "export", tmp_path / "nlp", tmp_path / "onnx", "--to", "onnx")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "100.00%" in result.stdout
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "onnx")
     inputs = tokenizer(SENTENCES, padding=True, return_tensors="np")
     session = onnxruntime.InferenceSession(tmp_path / "onnx" / "model.onnx")
     (logits,) = session.run(["logits"], {k: v.astype(np.int64) for k, v in inputs.items()})
-    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "hf-token-classification")
-    with torch.inference_mode():
-        expected = model.eval()(**{k: torch.from_numpy(v) for k, v in inputs.items()}).logits
-    at = inputs["attention_mask"].astype(bool)
-    np.testing.assert_allclose(logits[at], expected.numpy()[at], rtol=1e-3, atol=1e-4)
+    probabilities = torch.from_numpy(logits).softmax(-1).numpy()
+    _, pipe = find_mslm(nlp, "")
+    docs = [nlp.make_doc(text) for text in SENTENCES]
+    documents = pipe.shim.wordpieces(docs)
+    for row, pieces, prediction in zip(probabilities, documents, pipe.predict(docs), strict=True):
+        found = row[1 + pieces.starts[pieces.tagged]]  # after [CLS]
+        sums = np.stack([found[:, [1, 3]].sum(1), found[:, [2, 4]].sum(1), found[:, 0]], axis=1)
+        np.testing.assert_allclose(sums, prediction.bio, rtol=1e-3, atol=1e-4)
     names = ["O", "B-Chemical", "I-Chemical", "B-Disease", "I-Disease"]
-    assert (
-        [model.config.id2label[i] for i in range(5)] == names == tag_names(["Chemical", "Disease"])
-    )
+    config = json.loads((tmp_path / "onnx" / "config.json").read_text())
+    assert list(config["id2label"].values()) == names == tag_names(["Chemical", "Disease"])
+
+
+@pytest.mark.parametrize("architecture", ["spacy_mslm.MSLM.v1", "spacy_mslm.MSLM.v2"])
+def test_heads_as_one_layer(make_nlp, architecture) -> None:
+    """The same probabilities as those that a linear layer is fitted to."""
+    settings = {"classification_size": 100} if architecture.endswith("v1") else {}
+    nlp = make_nlp(model={"@architectures": architecture, **settings})
+    network = find_mslm(nlp, "")[1].shim.network
+    vectors = torch.randn(2, 5, network.hidden_size)
+    with torch.inference_mode():
+        found = PipelineHeads(network)(vectors).softmax(-1)
+        flat = vectors.flatten(0, 1)
+        bio = network.detect(flat).reshape(10, -1, 3).softmax(-1)
+        types = torch.ones(1, 2) if network.typed else network.classify(flat).softmax(-1)
+        expected = tag_probabilities(bio, types, torch.ones(10, dtype=torch.bool))
+    torch.testing.assert_close(found.flatten(0, 1), expected)
 
 
 def test_what_cannot_be_exported_is_said(pipeline, tmp_path) -> None:
@@ -122,7 +147,7 @@ def test_what_cannot_be_exported_is_said(pipeline, tmp_path) -> None:
         nlp = spacy.load(pipeline)
         nlp.config["paths"]["train"] = None
         nlp.to_disk(tmp_path / "no-text")
-        export(str(tmp_path / "no-text"), tmp_path / "out", Target.onnx)
+        export(str(tmp_path / "no-text"), tmp_path / "out", Target.hf_token_classification)
     assert not (tmp_path / "out").exists()
     (tmp_path / "there").mkdir()
     with pytest.raises(ValueError, match="--force"):

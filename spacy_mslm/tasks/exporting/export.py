@@ -18,7 +18,12 @@ from ...inference.predict import encode_pieces
 from ...model.fast.onnx_encoder import OnnxEncoder
 from ...model.fast.onnx_export import export_graph
 from ...model.network import MSLMNetwork
-from ...model.token_classifier import fit_linear, tag_probabilities, token_classifier
+from ...model.token_classifier import (
+    PipelineHeads,
+    fit_linear,
+    tag_probabilities,
+    token_classifier,
+)
 from ...pieces.wordpieces import Wordpieces
 from ...pipeline.component import MSLM
 from ...pipeline.find import find_mslm, run_pipes_before
@@ -51,8 +56,9 @@ def export(
 ) -> Exported:
     """Export a pipeline to a folder that needs neither spaCy nor this package.
 
-    A classifier has one linear layer on the encoder, which is fitted to the entities that the
-    pipeline finds in `train`. How often the two agree is measured on `dev`, with the texts alone.
+    A classifier of transformers has one linear layer on the encoder, which is fitted to the
+    entities that the pipeline finds in `train`. An ONNX graph has the entity heads of the pipeline.
+    How often it and the pipeline agree is measured on `dev`, with the texts alone.
 
     Args:
         model: Name or path of the pipeline.
@@ -85,9 +91,14 @@ def export(
         return Exported(output, None)
     if not pipe.labels:
         raise ValueError(f"{model} has no entity types, so there is nothing to classify.")
-    texts = [_texts_of(nlp, given, key) for given, key in ((train, "train"), (dev, "dev"))]
-    classifier = token_classifier(lm, _fit(nlp, name, pipe, texts[0]), pipe.labels)
-    agreement = measure(nlp, name, pipe, classifier, tokenizer, _read(nlp, texts[1], MEASURED))
+    measured = _texts_of(nlp, dev, "dev")
+    layer: torch.nn.Module
+    if Target(to) is Target.onnx:
+        layer = PipelineHeads(pipe.shim.network)
+    else:
+        layer = _fit(nlp, name, pipe, _texts_of(nlp, train, "train"))
+    classifier = token_classifier(lm, layer, pipe.labels)
+    agreement = measure(nlp, name, pipe, classifier, tokenizer, _read(nlp, measured, MEASURED))
     with signed_folder(output) as folder:
         if Target(to) is Target.onnx:
             graph = export_graph(classifier, lm.config.model_type, "logits")
