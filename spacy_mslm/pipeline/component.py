@@ -331,6 +331,8 @@ class MSLM(TrainablePipe):
         validate_get_examples(get_examples, "MSLM.initialize")
         if labels is None:
             labels = self.gold_labels(get_examples())
+            if not labels and any(_is_annotated(example) for example in get_examples()):
+                raise ValueError(self._nothing_to_learn())
         if adaptation is None or not adaptation.corpus:
             log_labels(self.start(get_examples(), labels), self.labels)
             if self._masks_without_learning():
@@ -427,6 +429,13 @@ class MSLM(TrainablePipe):
             labels.update(span.label_ for span in spans if span.label_)
         return sorted(labels)
 
+    def _nothing_to_learn(self) -> str:
+        return (
+            f"{self.name} has no entity types, so there is nothing to learn. The training set "
+            "has no mention with a label: check it with 'python -m spacy debug data', or give "
+            f"labels in [initialize.components.{self.name}]."
+        )
+
     def update(
         self,
         examples: Iterable[Example],
@@ -459,11 +468,7 @@ class MSLM(TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "MSLM.update")
         if not self.labels:
-            raise ValueError(
-                f"{self.name} has no entity types, so there is nothing to learn. The training set "
-                "has no mention with a label: check it with 'python -m spacy debug data', or give "
-                f"labels in [initialize.components.{self.name}]."
-            )
+            raise ValueError(self._nothing_to_learn())
         step = self.cfg["step"]
         weights = Terms(*(self.loss_weights[term](step) for term in Terms._fields))
         generator = np.random.default_rng([self.seed, step, self._updates])
@@ -653,6 +658,12 @@ def _read_cfg(data: Content, where: str) -> dict[str, Any]:
             "again, or retrain it."
         )
     return cfg
+
+
+def _is_annotated(example: Example) -> bool:
+    """Whether the gold document says what is an entity and what is not. The dummy document of
+    `nlp.initialize()` does not."""
+    return example.reference.has_annotation("ENT_IOB")
 
 
 def _dot(weights: Terms, terms: Terms) -> float:
