@@ -200,7 +200,7 @@ def test_pmi_masking_from_the_vocabulary_to_the_loaded_pipeline(
     assert nlp("the patient had asthma .") is not None
     assert nlp.get_pipe("mslm").cfg["mask_weights"]["elm"] >= 0.5
     with pytest.raises(ValueError, match=r"Could not read the PMI vocabulary"):
-        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": []})])
+        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": [(0, 1, "Disease")]})])
 
 
 @pytest.mark.parametrize("name", [*NAMES, "self_training"])
