@@ -21,7 +21,7 @@ from thinc.api import Optimizer, set_dropout_rate
 from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, soft_tags, typed_tags
 from ..errors import listing
 from ..inference.calibration import Calibration, from_temperature, uncalibrated
-from ..inference.decoding import count_transitions, transition_scores
+from ..inference.decoding import transition_scores
 from ..inference.predict import predict_entities
 from ..inference.threshold import Threshold, apply_threshold, thresholds
 from ..masking.strategies import JointMasking, Masking, NoMasking
@@ -173,7 +173,8 @@ class MSLM(TrainablePipe):
         """Add an entity type.
 
         The head of a trained model that tells types apart gets more outputs. Its weights for the
-        other types are kept.
+        other types are kept. Tag transitions, which are counted only at initialization, are taken
+        from the other types.
 
         Args:
             label: The entity type.
@@ -189,7 +190,8 @@ class MSLM(TrainablePipe):
             return 0
         self.cfg["labels"] = [*self.labels, label]
         if self.typed and self.cfg["transitions"] is not None:
-            self.cfg["transitions"].append(count_transitions(no_ints()).tolist())
+            known = np.array(self.cfg["transitions"]).reshape(-1, 3, 3)
+            self.cfg["transitions"].append(known.sum(axis=0).tolist())
         self.vocab.strings.add(label)
         self.set_output(len(self.labels))
         return 1
