@@ -21,7 +21,7 @@ from thinc.api import Optimizer, set_dropout_rate
 from ..corpus.gold import UnalignedLog, align_gold, document_name, gold_spans, soft_tags, typed_tags
 from ..errors import listing
 from ..inference.calibration import Calibration, from_temperature, uncalibrated
-from ..inference.decoding import count_transitions, transition_scores
+from ..inference.decoding import transition_scores
 from ..inference.predict import predict_entities
 from ..inference.threshold import Threshold, apply_threshold, thresholds
 from ..masking.strategies import JointMasking, Masking, NoMasking
@@ -180,7 +180,8 @@ class MSLM(Listened, TrainablePipe):
         """Add an entity type.
 
         The head of a trained model that tells types apart gets more outputs. Its weights for the
-        other types are kept.
+        other types are kept. Tag transitions, which are counted only at initialization, are taken
+        from the other types.
 
         Args:
             label: The entity type.
@@ -196,7 +197,8 @@ class MSLM(Listened, TrainablePipe):
             return 0
         self.cfg["labels"] = [*self.labels, label]
         if self.typed and self.cfg["transitions"] is not None:
-            self.cfg["transitions"].append(count_transitions(no_ints()).tolist())
+            known = np.array(self.cfg["transitions"]).reshape(-1, 3, 3)
+            self.cfg["transitions"].append(known.sum(axis=0).tolist())
         self.vocab.strings.add(label)
         self.set_output(len(self.labels))
         return 1
@@ -351,6 +353,8 @@ class MSLM(Listened, TrainablePipe):
         validate_get_examples(get_examples, "MSLM.initialize")
         if labels is None:
             labels = self.gold_labels(get_examples())
+            if not labels and any(_is_annotated(example) for example in get_examples()):
+                raise ValueError(self._nothing_to_learn())
         if adaptation is None or not adaptation.corpus:
             log_labels(self.start(get_examples(), labels), self.labels)
             if self._masks_without_learning():
@@ -448,6 +452,13 @@ class MSLM(Listened, TrainablePipe):
             labels.update(span.label_ for span in spans if span.label_)
         return sorted(labels)
 
+    def _nothing_to_learn(self) -> str:
+        return (
+            f"{self.name} has no entity types, so there is nothing to learn. The training set "
+            "has no mention with a label: check it with 'python -m spacy debug data', or give "
+            f"labels in [initialize.components.{self.name}]."
+        )
+
     def update(
         self,
         examples: Iterable[Example],
@@ -481,11 +492,7 @@ class MSLM(Listened, TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "MSLM.update")
         if not self.labels:
-            raise ValueError(
-                f"{self.name} has no entity types, so there is nothing to learn. The training set "
-                "has no mention with a label: check it with 'python -m spacy debug data', or give "
-                f"labels in [initialize.components.{self.name}]."
-            )
+            raise ValueError(self._nothing_to_learn())
         self._close_shared()
         step = self.cfg["step"]
         weights = Terms(*(self.loss_weights[term](step) for term in Terms._fields))
@@ -723,6 +730,12 @@ def _read_cfg(data: Content, where: str) -> dict[str, Any]:
             "again, or retrain it."
         )
     return cfg
+
+
+def _is_annotated(example: Example) -> bool:
+    """Whether the gold document says what is an entity and what is not. The dummy document of
+    `nlp.initialize()` does not."""
+    return example.reference.has_annotation("ENT_IOB")
 
 
 def _dot(weights: Terms, terms: Terms) -> float:

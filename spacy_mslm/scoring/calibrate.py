@@ -29,8 +29,13 @@ FOLDS = 5
 # Pull of the weights to those of uncalibrated confidences, and of the offsets of types to 0. An
 # offset is halved with about 25 mentions of a type, so types with few mentions have hardly any.
 STRENGTH, TYPE_STRENGTH, OFFSET_STRENGTH, FIXED = 1.0, 5.0, 0.01, 1e9
-# The maps, of which the one with the lowest log-loss out of fold is taken.
-KINDS = ("temperature", "logistic")
+# The maps, of which the one with the lowest log-loss out of fold is taken, and their features. The
+# others have a weight of 0.
+KINDS = {
+    "temperature": FEATURES[:1],
+    "logistic": tuple(name for name in FEATURES if not name.startswith("over_")),
+    "logistic with bends": FEATURES,
+}
 
 
 class CalibrationFit(NamedTuple):
@@ -38,7 +43,7 @@ class CalibrationFit(NamedTuple):
 
     Attributes:
         calibration: The calibration.
-        kind: The map that was chosen: a temperature, or a logistic model of all evidence.
+        kind: The map that was chosen, one of KINDS.
         error_before: The expected calibration error (ECE) without calibration.
         error_fitted: The ECE of the calibration on the documents that it was fitted to.
         error_out_of_fold: The ECE where each fifth of the documents is calibrated by a fit to the
@@ -127,7 +132,7 @@ def observe(pipe: "MSLM", examples: Iterable[Example]) -> Observed:
 def fit_calibration(observed: Observed, labels: Sequence[str]) -> CalibrationFit:
     """Fit a calibration and measure its effect.
 
-    Both maps are fitted, and the one that predicts better which mentions are correct, in documents
+    All maps are fitted, and the one that predicts best which mentions are correct, in documents
     that it was not fitted to, is taken. With few mentions this is often the temperature.
 
     Args:
@@ -198,8 +203,9 @@ def _fit(x: np.ndarray, correct: np.ndarray, kind: str) -> np.ndarray:
     prior = np.zeros(x.shape[1])
     prior[0] = 1.0  # the confidence as it is
     strength = np.array([STRENGTH] * len(FEATURES) + [OFFSET_STRENGTH] + [TYPE_STRENGTH] * n_types)
-    if kind == "temperature":
-        strength[1:] = FIXED
+    if kind == "temperature":  # for all types
+        strength[len(FEATURES) :] = FIXED
+    strength[[i for i, name in enumerate(FEATURES) if name not in KINDS[kind]]] = FIXED
     lower = np.full(x.shape[1], -np.inf)
     lower[: FEATURES.index("tokens")] = 0.0
     weights = fit_logistic(x, correct.astype(float), prior, strength, lower)

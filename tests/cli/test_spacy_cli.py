@@ -199,8 +199,9 @@ def test_pmi_masking_from_the_vocabulary_to_the_loaded_pipeline(
     nlp = run.load()  # without the vocabulary, which only training needs
     assert nlp("the patient had asthma .") is not None
     assert nlp.get_pipe("mslm").cfg["mask_weights"]["elm"] >= 0.5
+    annotation = {"entities": [(0, 1, "Disease")]}
     with pytest.raises(ValueError, match=r"Could not read the PMI vocabulary"):
-        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"entities": []})])
+        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), annotation)])
 
 
 @pytest.mark.parametrize("name", [*NAMES, "self_training"])

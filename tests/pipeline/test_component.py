@@ -447,6 +447,14 @@ def test_empty_training_set_and_no_labels(make_nlp, caplog):
         nlp.update([Example.from_dict(nlp.make_doc(TEXTS[0][0]), {"entities": []})])
 
 
+def test_a_training_set_without_a_mention_is_refused_before_training(make_nlp):
+    """Else `spacy train` saves a pipeline that finds nothing."""
+    nlp = make_nlp(initialize=False)
+    examples = [Example.from_dict(nlp.make_doc(TEXTS[0][0]), {"entities": []})]
+    with pytest.raises(ValueError, match="no entity types, so there is nothing to learn"):
+        nlp.initialize(lambda: examples)
+
+
 def test_labels_that_are_given_are_learnt_from_a_set_without_mentions(make_nlp):
     """As of a shard that happens to have none."""
     nlp = make_nlp(initialize=False)

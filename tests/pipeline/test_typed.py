@@ -269,6 +269,8 @@ def test_adding_a_type_keeps_the_old_predictions(trained, make_typed):
     before = list(nlp.pipe(texts))
     pipe = nlp.get_pipe("mslm")
     assert pipe.add_label("Gene") == 1 and pipe.add_label("Gene") == 0
+    *known, added = np.array(pipe.cfg["transitions"])
+    assert added.any() and np.array_equal(added, sum(known))  # never counted for the new type
     after = list(nlp.pipe(texts))
     assert said(after) == said(before)
     for old, new in zip(before, after, strict=True):

@@ -73,6 +73,13 @@ def test_a_part_of_a_document_keeps_those_of_its_mentions(doc):
     assert told(merged) == told(part) + told(doc)
 
 
+def test_what_spacy_does_not_copy_is_unknown_and_not_that_of_other_words(doc):
+    """By default, `Span.as_doc` copies no user data, and its offsets begin at 0."""
+    part = doc[doc.ents[1].start :].as_doc()
+    assert [(ent.text, ent._.confidence) for ent in part.ents] == [("cisplatin", None)]
+    assert not part.user_data
+
+
 def test_spacy_apply_keeps_confidences_and_ids(trained, doc, tmp_path):
     trained.to_disk(tmp_path / "model")
     plain = trained.make_doc(TEXT)
