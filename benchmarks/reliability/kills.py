@@ -52,14 +52,14 @@ Make = Callable[[Work, Path], Task]
 
 def write_iob(path: Path, n: int) -> Path:
     """Write an IOB file of `n` times the sentences."""
+    nlp = spacy.blank("en")
     blocks = []
-    for _ in range(n):
-        for text, spans in SENTENCES:
-            doc = Example.from_dict(spacy.blank("en").make_doc(text), {"entities": spans}).reference
-            tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc]
-            rows = zip(doc, tags, strict=True)
-            blocks.append("".join(f"{token.text}\t{tag}\n" for token, tag in rows))
-    path.write_text("\n".join(blocks), encoding="utf8")
+    for text, spans in SENTENCES:
+        doc = Example.from_dict(nlp.make_doc(text), {"entities": spans}).reference
+        tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc]
+        rows = zip(doc, tags, strict=True)
+        blocks.append("".join(f"{token.text}\t{tag}\n" for token, tag in rows))
+    path.write_text("\n".join(blocks * n), encoding="utf8")
     return path
 
 
@@ -93,6 +93,9 @@ def calibrating(work: Work, folder: Path) -> Task:
 
 
 def optimizing(work: Work, folder: Path) -> Task:
+    import onnxruntime  # noqa: F401  once here, and not in each fork
+    import torch.onnx._internal.exporter  # noqa: F401
+
     dev = write_dev(folder)
     safe_save(work.nlp, folder / "old")
     return lambda out: optimize(str(folder / "old"), out, Mode.onnx_int8, dev, force=True)
