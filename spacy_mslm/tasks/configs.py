@@ -92,6 +92,8 @@ def plain_errors(path: Path) -> Iterator[None]:
         raise ValueError(f"{path}: {_sentence(err)}") from None
     except ConfigParserError as err:
         raise ValueError(f"{path}: {' '.join(str(err).split())}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a config: it is not valid UTF-8.") from None
 
 
 def _sentence(err: ConfigValidationError) -> str:

@@ -7,10 +7,12 @@ import pytest
 import spacy
 import srsly
 from spacy.cli.info import info
+from thinc.api import Config
 
 from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.tasks import write_model_card
 from spacy_mslm.tasks.verification import verify
+from spacy_mslm.util.manifest import write_manifest
 
 from ..commands import run_spacy
 
@@ -81,3 +83,13 @@ def test_wrong_scores_change_nothing(content, message, pipeline, tmp_path) -> No
     with pytest.raises(ValueError, match="not the folder of a pipeline"):
         write_model_card(str(tmp_path / "absent"))
     assert not (pipeline / "README.md").exists() and verify(str(pipeline)).faults == []
+
+
+def test_settings_that_name_others_are_filled_in(pipeline) -> None:
+    """As those of `configs/mslm.cfg`, where the masking is `${maskings.spans}`."""
+    config = Config().from_disk(pipeline / "config.cfg", interpolate=False)
+    config["maskings"] = {"spans": config["components"]["mslm"]["masking"]}
+    config["components"]["mslm"]["masking"] = "${maskings.spans}"
+    config.to_disk(pipeline / "config.cfg")
+    write_manifest(pipeline)
+    assert "JointMasking.v1" in write_model_card(str(pipeline)).read_text()
