@@ -42,7 +42,9 @@ def _experiments() -> list[Experiment]:
     ]
     continued: list[tuple[str, kills.Make]] = [
         ("train", kills.training),
+        ("types", kills.training_of_types),
         ("adaptation", kills.adapting),
+        ("self-training", kills.self_training),
         ("pretrain", kills.pretraining),
         ("weak label", kills.labelling),
         ("annotate", kills.annotating),

@@ -145,6 +145,51 @@ def adapting(work: Work, folder: Path) -> Task:
     return task
 
 
+def self_training(work: Work, folder: Path) -> Task:
+    """Two teachers, a student that learns from them, and the training after it."""
+    text = folder / "text.txt"
+    text.write_text("the patient had asthma after aspirin .\n" * 20, encoding="utf8")
+    stage = "initialize.components.mslm.adaptation"
+    settings = training_settings(work, folder) | {
+        "paths.text": str(text),
+        "training.max_steps": 4,
+        "vars.teacher_steps": 30,
+        f"{stage}.teacher_optimizer.learn_rate.rate": 0.003,
+        f"{stage}.teacher_optimizer.head_learn_rate.rate": 0.01,
+        f"{stage}.steps": 8,
+        f"{stage}.sure": 0.0,
+        f"{stage}.batch_size": 4,
+        f"{stage}.labelled": 2,
+    }
+
+    def task(out: Path) -> None:
+        out.mkdir(exist_ok=True)
+        adapted = {"paths.adapted": str(out / "adapted")}
+        path = CONFIGS / "self_training.cfg"
+        train(path, out / "training", {**settings, **adapted}, resume=True, checkpoint_every=2)
+
+    return task
+
+
+def training_of_types(work: Work, folder: Path) -> Task:
+    """`mini.cfg`: four corpora that each annotate some types, and the architecture v2."""
+    names = ("ncbi_disease", "bc5cdr", "bc2gm", "jnlpba")
+    for name in names:
+        (folder / name).mkdir()
+        shutil.copy(write_dev(folder), folder / name / "train.spacy")
+        shutil.copy(folder / "dev.spacy", folder / name / "dev.spacy")
+    # All but bc5cdr annotate one type of these mentions only, or none.
+    settings = {
+        **{f"paths.{name}": str(folder / name) for name in names},
+        "vars.encoder": str(work.encoder),
+        "training.max_steps": 12,
+        "training.eval_frequency": 4,
+        "training.batcher.size": 4,
+    }
+    path = CONFIGS / "mini.cfg"
+    return lambda out: train(path, out, settings, resume=True, checkpoint_every=3)
+
+
 def training_settings(work: Work, folder: Path) -> dict[str, Any]:
     """Write corpora, and return settings of a training of twelve updates."""
     return {
