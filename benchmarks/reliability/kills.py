@@ -63,10 +63,13 @@ def write_iob(path: Path, n: int) -> Path:
     return path
 
 
-def write_dev(folder: Path) -> Path:
-    """Write a development set."""
+def write_dev(folder: Path, label: str = "") -> Path:
+    """Write a development set. With a label, it is that of all mentions."""
     nlp = spacy.blank("en")
-    examples = [Example.from_dict(nlp.make_doc(t), {"entities": e}) for t, e in SENTENCES]
+    examples = []
+    for text, spans in SENTENCES:
+        entities = [(start, end, label or own) for start, end, own in spans]
+        examples.append(Example.from_dict(nlp.make_doc(text), {"entities": entities}))
     DocBin(docs=[example.reference for example in examples]).to_disk(folder / "dev.spacy")
     return folder / "dev.spacy"
 
@@ -173,14 +176,12 @@ def self_training(work: Work, folder: Path) -> Task:
 
 def training_of_types(work: Work, folder: Path) -> Task:
     """`mini.cfg`: four corpora that each annotate some types, and the architecture v2."""
-    names = ("ncbi_disease", "bc5cdr", "bc2gm", "jnlpba")
-    for name in names:
+    labels = {"ncbi_disease": "Disease", "bc5cdr": "Chemical", "bc2gm": "GENE", "jnlpba": "DNA"}
+    for name, label in labels.items():
         (folder / name).mkdir()
-        shutil.copy(write_dev(folder), folder / name / "train.spacy")
-        shutil.copy(folder / "dev.spacy", folder / name / "dev.spacy")
-    # All but bc5cdr annotate one type of these mentions only, or none.
+        shutil.copy(write_dev(folder / name, label), folder / name / "train.spacy")
     settings = {
-        **{f"paths.{name}": str(folder / name) for name in names},
+        **{f"paths.{name}": str(folder / name) for name in labels},
         "vars.encoder": str(work.encoder),
         "training.max_steps": 12,
         "training.eval_frequency": 4,

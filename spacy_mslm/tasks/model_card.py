@@ -86,7 +86,7 @@ def _read_scores(metrics: Path | None, meta: dict[str, Any]) -> tuple[dict[str, 
         scores = stored.get("scores", stored)
         if not isinstance(scores, dict) or "ents_f" not in scores:
             raise ValueError("no ents_f")
-    except (ValueError, AttributeError) as err:
+    except (ValueError, AttributeError, RecursionError) as err:
         raise ValueError(
             f"{metrics} holds no scores of entities ({type(err).__name__}). Write it with 'python "
             "-m spacy mslm evaluate MODEL DATA --output FILE'."
