@@ -63,12 +63,12 @@ def write_iob(path: Path, n: int) -> Path:
     return path
 
 
-def write_dev(folder: Path, label: str = "") -> Path:
-    """Write a development set. With a label, it is that of all mentions."""
+def write_dev(folder: Path, type_: str = "") -> Path:
+    """Write a development set. With a type, it is that of all mentions."""
     nlp = spacy.blank("en")
     examples = []
     for text, spans in SENTENCES:
-        entities = [(start, end, label or own) for start, end, own in spans]
+        entities = [(start, end, type_ or own) for start, end, own in spans]
         examples.append(Example.from_dict(nlp.make_doc(text), {"entities": entities}))
     DocBin(docs=[example.reference for example in examples]).to_disk(folder / "dev.spacy")
     return folder / "dev.spacy"
@@ -176,12 +176,12 @@ def self_training(work: Work, folder: Path) -> Task:
 
 def training_of_types(work: Work, folder: Path) -> Task:
     """`mini.cfg`: four corpora that each annotate some types, and the architecture v2."""
-    labels = {"ncbi_disease": "Disease", "bc5cdr": "Chemical", "bc2gm": "GENE", "jnlpba": "DNA"}
-    for name, label in labels.items():
+    types = {"ncbi_disease": "Disease", "bc5cdr": "Chemical", "bc2gm": "GENE", "jnlpba": "DNA"}
+    for name, type_ in types.items():
         (folder / name).mkdir()
-        shutil.copy(write_dev(folder / name, label), folder / name / "train.spacy")
+        shutil.copy(write_dev(folder / name, type_), folder / name / "train.spacy")
     settings = {
-        **{f"paths.{name}": str(folder / name) for name in labels},
+        **{f"paths.{name}": str(folder / name) for name in types},
         "vars.encoder": str(work.encoder),
         "training.max_steps": 12,
         "training.eval_frequency": 4,
