@@ -128,48 +128,29 @@ def training(work: Work, folder: Path) -> Task:
 
 def adapting(work: Work, folder: Path) -> Task:
     """A teacher, the labels that it gives to plain text, and the encoder that learns from them."""
-    text = folder / "text.txt"
-    text.write_text("the patient had asthma after aspirin .\n" * 20, encoding="utf8")
-    stage = "initialize.components.mslm.adaptation"
-    settings = training_settings(work, folder) | {
-        "paths.text": str(text),
-        "training.max_steps": 2,
-        f"{stage}.steps": 8,
-        f"{stage}.teacher_steps": 8,
-        f"{stage}.checkpoint_every": 2,
-        f"{stage}.corpus.min_confidence": 0.0,
-    }
-
-    def task(out: Path) -> None:
-        out.mkdir(exist_ok=True)
-        adapted = {"paths.adapted": str(out / "adapted")}
-        train(CONFIGS / "mslm.cfg", out / "training", {**settings, **adapted}, resume=True)
-
-    return task
+    stage = {"steps": 8, "teacher_steps": 8, "checkpoint_every": 2, "corpus.min_confidence": 0.0}
+    return _with_stage(work, folder, CONFIGS / "mslm.cfg", stage)
 
 
 def self_training(work: Work, folder: Path) -> Task:
-    """Two teachers, a student that learns from them, and the training after it."""
+    """Two teachers, and a student that learns from them."""
+    stage = {"steps": 8, "teacher_steps": 30, "sure": 0.0, "batch_size": 4, "labelled": 2}
+    rates = {"learn_rate": 0.003, "head_learn_rate": 0.01}
+    stage |= {f"teacher_optimizer.{name}.rate": rate for name, rate in rates.items()}
+    return _with_stage(work, folder, CONFIGS / "self_training.cfg", stage)
+
+
+def _with_stage(work: Work, folder: Path, config: Path, stage: dict[str, Any]) -> Task:
+    """A training whose initialisation adapts the encoder to text. `stage` has settings of that."""
     text = folder / "text.txt"
     text.write_text("the patient had asthma after aspirin .\n" * 20, encoding="utf8")
-    stage = "initialize.components.mslm.adaptation"
-    settings = training_settings(work, folder) | {
-        "paths.text": str(text),
-        "training.max_steps": 4,
-        "vars.teacher_steps": 30,
-        f"{stage}.teacher_optimizer.learn_rate.rate": 0.003,
-        f"{stage}.teacher_optimizer.head_learn_rate.rate": 0.01,
-        f"{stage}.steps": 8,
-        f"{stage}.sure": 0.0,
-        f"{stage}.batch_size": 4,
-        f"{stage}.labelled": 2,
-    }
+    settings = training_settings(work, folder) | {"paths.text": str(text), "training.max_steps": 2}
+    settings |= {f"initialize.components.mslm.adaptation.{k}": v for k, v in stage.items()}
 
     def task(out: Path) -> None:
         out.mkdir(exist_ok=True)
         adapted = {"paths.adapted": str(out / "adapted")}
-        path = CONFIGS / "self_training.cfg"
-        train(path, out / "training", {**settings, **adapted}, resume=True, checkpoint_every=2)
+        train(config, out / "training", {**settings, **adapted}, resume=True)
 
     return task
 

@@ -434,7 +434,7 @@ def test_a_damaged_archive_is_an_error(at, faulty, tmp_path):
     with zipfile.ZipFile(tmp_path / "pack.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cdb/x", "some content " * 20)
     data = bytearray((tmp_path / "pack.zip").read_bytes())
-    data[at : at + 8 or None] = b"\xff" * 8
+    data[at : at + 8] = b"\xff" * 8
     (tmp_path / "pack.zip").write_bytes(data)
     with pytest.raises(ValueError, match=r"pack\.zip cannot be unpacked"):
         MedcatAnnotator(model=str(tmp_path / "pack.zip"), environment=str(faulty)).load()
