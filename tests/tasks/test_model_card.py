@@ -15,6 +15,7 @@ from spacy_mslm.tasks.verification import verify
 from spacy_mslm.util.manifest import write_manifest
 
 from ..commands import run_spacy
+from ..helpers import leave_temporary
 
 SCORES = {"ents_p": 0.8, "ents_r": 0.75, "ents_f": 0.774, "mslm_em": 0.7}
 SCORES["ents_per_type"] = {"Disease": {"p": 0.8, "r": 0.75, "f": 0.774}}
@@ -92,4 +93,6 @@ def test_settings_that_name_others_are_filled_in(pipeline) -> None:
     config["components"]["mslm"]["masking"] = "${maskings.spans}"
     config.to_disk(pipeline / "config.cfg")
     write_manifest(pipeline)
+    leave_temporary(pipeline)
     assert "JointMasking.v1" in write_model_card(str(pipeline)).read_text()
+    assert not list(pipeline.rglob(".*"))
