@@ -246,7 +246,7 @@ def test_the_samples_are_valid(name, tmp_path):
 
 @pytest.mark.parametrize("name", PARSERS)
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(edits=changes)
 def test_changed_files_are_read_or_refused(name, edits, tmp_path):
