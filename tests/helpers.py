@@ -36,6 +36,13 @@ def read_docs(path: Path) -> list[Doc]:
     return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
 
 
+def leave_temporary(folder: Path) -> None:
+    """Write into a pipeline what a killed process can have left there. It must not be copied."""
+    leftover = folder / ".model.0123456789abcdef.partial"
+    leftover.mkdir()
+    (leftover / "strings.json").write_text('["qxsecretname"]')
+
+
 def write_terms(path: Path, terms: list[tuple[str, str]]) -> Path:
     lines = ["term\tid\tsource\tsemantic_type", *(f"{name}\tX\tx\t{t}" for name, t in terms)]
     path.write_text("\n".join(lines) + "\n", encoding="utf8")

@@ -172,7 +172,8 @@ def test_formats_need_the_standard_library_only(name: str) -> None:
     allowed = {"corpus.formats.records": {"numpy"}, "corpus.formats.hugging_face": {"pyarrow"}}
     assert outside(name) <= allowed.get(name, set())
     others = {f"spacy_mslm.{module}" for module in modules("corpus.formats")}
-    others |= {"spacy_mslm.corpus.label_schemes", "spacy_mslm.util.lines", "spacy_mslm.util.spans"}
+    others |= {f"spacy_mslm.util.{module}" for module in ("arrow", "lines", "spans")}
+    others |= {"spacy_mslm.corpus.label_schemes"}
     assert OURS[f"spacy_mslm.{name}"] <= others | {"spacy_mslm.errors", "spacy_mslm.types"}
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import srsly
+from transformers import BertConfig
 
 from spacy_mslm.corpus.formats.bioc import read_bioc
+from spacy_mslm.model.fast.onnx_encoder import OnnxEncoder
 from spacy_mslm.pieces.wordpieces import Wordpieces
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.tasks import build_pmi_vocabulary, convert
@@ -131,6 +133,22 @@ def test_forged_files_with_a_valid_manifest_are_our_own_errors(name, data, pipe,
     with pytest.raises(ValueError, match=r"Could not read|does not hold|stored|no model_type"):
         pipe.from_disk(tmp_path)
     assert pipe.cfg == cfg and pipe.shim.network is network
+
+
+def test_a_graph_reads_no_file_of_the_working_folder(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_bytes(b"16 secret bytes.")
+    weights = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=1)  # EXTERNAL
+    weights.external_data.add(key="location", value="secret")
+    node = onnx.helper.make_node("Identity", ["w"], ["out"])
+    out = onnx.helper.make_tensor_value_info("out", 1, [4])
+    graph = onnx.helper.make_graph([node], "g", [], [out], [weights])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises(ValueError, match="weights in other files, which are not read"):
+        OnnxEncoder(model.SerializeToString(), BertConfig())
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\xc1", srsly.msgpack_dumps([1]), b"x" * 100])

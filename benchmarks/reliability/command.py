@@ -22,7 +22,7 @@ from .load import kill_worker_of_annotate, kill_worker_of_label, soak, use_proce
 from .parts import Work
 
 SMALL = 0.003
-DOCUMENTS = 200_000
+DOCUMENTS = 100_000
 
 
 def _experiments() -> list[Experiment]:
@@ -42,7 +42,9 @@ def _experiments() -> list[Experiment]:
     ]
     continued: list[tuple[str, kills.Make]] = [
         ("train", kills.training),
+        ("types", kills.training_of_types),
         ("adaptation", kills.adapting),
+        ("self-training", kills.self_training),
         ("pretrain", kills.pretraining),
         ("weak label", kills.labelling),
         ("annotate", kills.annotating),
@@ -117,8 +119,8 @@ def reliability(
     print("\n".join(table(record)))
     for name in ("tokenizer", "pipeline"):
         if "memory" in record.content:
-            growth = record.content["memory"][name]["bytes_per_document"]
-            msg.text(f"Memory of the {name}: {growth} bytes per document of 40 new words")
+            growth = record.content["memory"][name]["bytes_per_new_word"]
+            msg.text(f"Memory of the {name}: {growth} bytes per new word")
     failed = [row.name for row in record.rows() if row.survived < row.cases]
     if failed:
         msg.fail(f"Something went wrong in: {', '.join(failed)}", exits=1)

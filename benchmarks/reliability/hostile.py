@@ -54,8 +54,9 @@ def answer(doc: Doc) -> Answer:
 
 def is_legal(doc: Doc, text: str, labels: set[str]) -> bool:
     """Return whether text, offsets and tags are as they must be."""
-    same = doc.text == LONE_SURROGATE.sub(REPLACEMENT, text)
-    placed = all(doc.text[t.idx : t.idx + len(t.text)] == t.text for t in doc)
+    read = doc.text  # spaCy joins all tokens for it, each time
+    same = read == LONE_SURROGATE.sub(REPLACEMENT, text)
+    placed = all(read[t.idx : t.idx + len(t.text)] == t.text for t in doc)
     tags = ["O", *(f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc)]
     legal = all(
         not tag.startswith("I-") or before in (tag, "B" + tag[1:]) for before, tag in pairwise(tags)

@@ -52,21 +52,24 @@ Make = Callable[[Work, Path], Task]
 
 def write_iob(path: Path, n: int) -> Path:
     """Write an IOB file of `n` times the sentences."""
+    nlp = spacy.blank("en")
     blocks = []
-    for _ in range(n):
-        for text, spans in SENTENCES:
-            doc = Example.from_dict(spacy.blank("en").make_doc(text), {"entities": spans}).reference
-            tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc]
-            rows = zip(doc, tags, strict=True)
-            blocks.append("".join(f"{token.text}\t{tag}\n" for token, tag in rows))
-    path.write_text("\n".join(blocks), encoding="utf8")
+    for text, spans in SENTENCES:
+        doc = Example.from_dict(nlp.make_doc(text), {"entities": spans}).reference
+        tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc]
+        rows = zip(doc, tags, strict=True)
+        blocks.append("".join(f"{token.text}\t{tag}\n" for token, tag in rows))
+    path.write_text("\n".join(blocks * n), encoding="utf8")
     return path
 
 
-def write_dev(folder: Path) -> Path:
-    """Write a development set."""
+def write_dev(folder: Path, type_: str = "") -> Path:
+    """Write a development set. With a type, it is that of all mentions."""
     nlp = spacy.blank("en")
-    examples = [Example.from_dict(nlp.make_doc(t), {"entities": e}) for t, e in SENTENCES]
+    examples = []
+    for text, spans in SENTENCES:
+        entities = [(start, end, type_ or own) for start, end, own in spans]
+        examples.append(Example.from_dict(nlp.make_doc(text), {"entities": entities}))
     DocBin(docs=[example.reference for example in examples]).to_disk(folder / "dev.spacy")
     return folder / "dev.spacy"
 
@@ -93,6 +96,9 @@ def calibrating(work: Work, folder: Path) -> Task:
 
 
 def optimizing(work: Work, folder: Path) -> Task:
+    import onnxruntime  # noqa: F401  once here, and not in each fork
+    import torch.onnx._internal.exporter  # noqa: F401
+
     dev = write_dev(folder)
     safe_save(work.nlp, folder / "old")
     return lambda out: optimize(str(folder / "old"), out, Mode.onnx_int8, dev, force=True)
@@ -122,24 +128,48 @@ def training(work: Work, folder: Path) -> Task:
 
 def adapting(work: Work, folder: Path) -> Task:
     """A teacher, the labels that it gives to plain text, and the encoder that learns from them."""
+    stage = {"steps": 8, "teacher_steps": 8, "checkpoint_every": 2, "corpus.min_confidence": 0.0}
+    return _with_stage(work, folder, CONFIGS / "mslm.cfg", stage)
+
+
+def self_training(work: Work, folder: Path) -> Task:
+    """Two teachers, and a student that learns from them."""
+    stage = {"steps": 8, "teacher_steps": 30, "sure": 0.0, "batch_size": 4, "labelled": 2}
+    rates = {"learn_rate": 0.003, "head_learn_rate": 0.01}
+    stage |= {f"teacher_optimizer.{name}.rate": rate for name, rate in rates.items()}
+    return _with_stage(work, folder, CONFIGS / "self_training.cfg", stage)
+
+
+def _with_stage(work: Work, folder: Path, config: Path, stage: dict[str, Any]) -> Task:
+    """A training whose initialisation adapts the encoder to text. `stage` has settings of that."""
     text = folder / "text.txt"
     text.write_text("the patient had asthma after aspirin .\n" * 20, encoding="utf8")
-    stage = "initialize.components.mslm.adaptation"
-    settings = training_settings(work, folder) | {
-        "paths.text": str(text),
-        "training.max_steps": 2,
-        f"{stage}.steps": 8,
-        f"{stage}.teacher_steps": 8,
-        f"{stage}.checkpoint_every": 2,
-        f"{stage}.corpus.min_confidence": 0.0,
-    }
+    settings = training_settings(work, folder) | {"paths.text": str(text), "training.max_steps": 2}
+    settings |= {f"initialize.components.mslm.adaptation.{k}": v for k, v in stage.items()}
 
     def task(out: Path) -> None:
         out.mkdir(exist_ok=True)
         adapted = {"paths.adapted": str(out / "adapted")}
-        train(CONFIGS / "mslm.cfg", out / "training", {**settings, **adapted}, resume=True)
+        train(config, out / "training", {**settings, **adapted}, resume=True)
 
     return task
+
+
+def training_of_types(work: Work, folder: Path) -> Task:
+    """`mini.cfg`: four corpora that each annotate some types, and the architecture v2."""
+    types = {"ncbi_disease": "Disease", "bc5cdr": "Chemical", "bc2gm": "GENE", "jnlpba": "DNA"}
+    for name, type_ in types.items():
+        (folder / name).mkdir()
+        shutil.copy(write_dev(folder / name, type_), folder / name / "train.spacy")
+    settings = {
+        **{f"paths.{name}": str(folder / name) for name in types},
+        "vars.encoder": str(work.encoder),
+        "training.max_steps": 12,
+        "training.eval_frequency": 4,
+        "training.batcher.size": 4,
+    }
+    path = CONFIGS / "mini.cfg"
+    return lambda out: train(path, out, settings, resume=True, checkpoint_every=3)
 
 
 def training_settings(work: Work, folder: Path) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from .parts import ROOT, SENTENCES, Row, Work
 
 THREADS = 8
 METHODS = ("fork", "spawn")
+# Words of a document that occur in no other.
+NEW_WORDS = 10
 # Seconds in which a command has to notice that a worker was killed.
 NOTICED = 30
 
@@ -187,7 +189,7 @@ def _workers_of(pid: int) -> list[int]:
 
 
 def grow(nlp: Language, total: int, whole: bool, samples: int = 20) -> list[tuple[int, int]]:
-    """Process documents of 40 new words in memory zones.
+    """Process documents of new words in memory zones.
 
     Args:
         nlp: The pipeline.
@@ -201,7 +203,7 @@ def grow(nlp: Language, total: int, whole: bool, samples: int = 20) -> list[tupl
     draw = random.Random(7)
     measured = [(0, resident())]
     for start in range(0, total, 200):
-        texts = [" ".join(_new_word(draw) for _ in range(40)) for _ in range(200)]
+        texts = [" ".join(_new_word(draw) for _ in range(NEW_WORDS)) for _ in range(200)]
         with nlp.memory_zone():
             docs = nlp.pipe(texts) if whole else map(nlp.make_doc, texts)
             for _ in docs:
@@ -219,10 +221,10 @@ def _new_word(draw: random.Random) -> str:
 
 
 def slope(measured: list[tuple[int, int]]) -> float:
-    """Return the growth of memory over the second half, in bytes per document."""
+    """Return the growth of memory over the second half, in bytes per new word."""
     half = [point for point in measured if point[0] >= measured[-1][0] / 2]
     (first, before), (last, after) = half[0], half[-1]
-    return 1024 * (after - before) / max(1, last - first)
+    return 1024 * (after - before) / max(1, last - first) / NEW_WORDS
 
 
 def resident() -> int:
@@ -246,5 +248,5 @@ def soak(work: Work, total: int) -> dict[str, object]:
         process.start()
         process.join()
         points = [tuple(point) for point in json.loads(path.read_text())]
-        found[name] = {"kb": points, "bytes_per_document": round(slope(points))}
+        found[name] = {"kb": points, "bytes_per_new_word": round(slope(points))}
     return found

@@ -39,7 +39,7 @@ def read_config(path: Path, overrides: Mapping[str, Any] | None, *, block: str) 
         ValueError: If the config does not have the block, or an override names no setting.
     """
     config = read_raw_config(path, overrides)
-    with plain_errors(path):
+    with _reading(path):
         config = config.interpolate()
     if block not in config:
         example = {"labelling": "weak", "pretraining": "pretrain"}[block]
@@ -55,7 +55,7 @@ def read_raw_config(path: Path, overrides: Mapping[str, Any] | None) -> Config:
     """
     if not path.is_file():
         raise ValueError(Errors.M106.format(path=path))
-    with plain_errors(path):
+    with _reading(path):
         check_overrides(path, load_config(path, interpolate=False), overrides or {})
         return load_config(path, overrides=dict(overrides or {}), interpolate=False)
 
@@ -92,6 +92,22 @@ def plain_errors(path: Path) -> Iterator[None]:
         raise ValueError(f"{path}: {_sentence(err)}") from None
     except ConfigParserError as err:
         raise ValueError(f"{path}: {' '.join(str(err).split())}") from None
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn an error of the file itself into one sentence that names it."""
+    try:
+        with plain_errors(path):
+            yield
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a config: it is not valid UTF-8.") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not a config: a value is nested too deeply.") from None
+    except ValueError as err:
+        if str(path) in str(err):
+            raise
+        raise ValueError(f"{path}: {err}") from None  # a variable is not written as one
 
 
 def _sentence(err: ConfigValidationError) -> str:

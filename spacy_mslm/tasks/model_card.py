@@ -61,7 +61,7 @@ def write_model_card(
         raise ValueError(f"{model} is not the folder of a pipeline. Give one with a config.cfg.")
     check_pipeline(source)
     meta = srsly.read_json(source / "meta.json")
-    config = Config().from_disk(source / "config.cfg", interpolate=False)
+    config = Config().from_disk(source / "config.cfg")
     meta["license"] = license or meta.get("license") or ""
     meta["description"] = description or meta.get("description") or ""
     scores, measured_on = _read_scores(metrics, meta)
@@ -86,7 +86,7 @@ def _read_scores(metrics: Path | None, meta: dict[str, Any]) -> tuple[dict[str, 
         scores = stored.get("scores", stored)
         if not isinstance(scores, dict) or "ents_f" not in scores:
             raise ValueError("no ents_f")
-    except (ValueError, AttributeError) as err:
+    except (ValueError, AttributeError, RecursionError) as err:
         raise ValueError(
             f"{metrics} holds no scores of entities ({type(err).__name__}). Write it with 'python "
             "-m spacy mslm evaluate MODEL DATA --output FILE'."
@@ -170,9 +170,6 @@ def _settings(config: Config) -> list[list[str]]:
             component = own
     model = component.get("model", {})
     encoder = str(model.get("encoder", ""))
-    variable = config.get("vars", {}).get("encoder")
-    if encoder.startswith("${") and variable:
-        encoder = str(variable)
     values = {
         # The name of a folder is of one machine.
         "encoder": Path(encoder).name if Path(encoder).is_absolute() else encoder,
@@ -184,14 +181,7 @@ def _settings(config: Config) -> list[list[str]]:
         "updates, at most": training.get("max_steps"),
         "seed": config.get("system", {}).get("seed"),
     }
-    variables = config.get("vars", {})
-    shown = []
-    for name, value in values.items():
-        if isinstance(value, str) and value.startswith("${vars."):
-            value = variables.get(value.removeprefix("${vars.").rstrip("}"), value)
-        if value not in (None, ""):
-            shown.append([name, str(value)])
-    return shown
+    return [[name, str(value)] for name, value in values.items() if value not in (None, "")]
 
 
 def _lower(line: str) -> str:

@@ -10,6 +10,7 @@ A type is a UMLS type, or any other name that an annotator gives (`sign_symptom`
 by their name after the colon, too.
 """
 
+import contextlib
 import re
 from functools import cached_property
 from pathlib import Path
@@ -62,11 +63,10 @@ class Clusters:
 def _read_clusters(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise ValueError(Errors.M106.format(path=path))
-    text = path.read_text(encoding="utf8")
-    try:
+    text, clusters = "", None
+    with contextlib.suppress(ValueError, RecursionError):
+        text = path.read_text(encoding="utf8")
         clusters = srsly.yaml_loads(text)
-    except ValueError:
-        clusters = None
     if not isinstance(clusters, dict) or not all(isinstance(c, dict) for c in clusters.values()):
         raise ValueError(Errors.M310.format(path=path))
     labels: dict[str, str] = {}

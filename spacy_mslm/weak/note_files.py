@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import Errors
+from ..util.arrow import arrow_errors
 from ..util.lines import LONE_SURROGATE, read_json_lines
 
 # Names of the columns of a record, in lower case.
@@ -119,21 +120,21 @@ def _read_jsonl(path: Path) -> Iterator[Record]:
 
 def _read_parquet(path: Path) -> Iterator[Record]:
     try:
-        from pyarrow import ArrowInvalid, parquet
+        from pyarrow import parquet
     except ImportError as err:
         raise ImportError(
             f"Reading {path} needs pyarrow ({err}). Install it with 'pip install "
             '"spacy-mslm[parquet]"\'.'
         ) from err
-    try:
-        with parquet.ParquetFile(path) as file:
-            columns = _columns(file.schema_arrow.names, path)
-            batches = file.iter_batches(batch_size=256, columns=list(columns.values()))
-            rows = (row for batch in batches for row in batch.to_pylist())
-            for number, row in enumerate(rows, start=1):
+    with arrow_errors(path), parquet.ParquetFile(path) as file:
+        columns = _columns(file.schema_arrow.names, path)
+        batches = file.iter_batches(batch_size=256, columns=list(columns.values()))
+        number = 0
+        for batch in batches:
+            batch.validate(full=True)  # offsets in the file could lead out of it
+            for row in batch.to_pylist():
+                number += 1
                 yield _record(row, columns, f"{path.name}:{number}")
-    except (ArrowInvalid, OSError):
-        raise ValueError(f"{path} is damaged, or not a Parquet file. Write it again.") from None
 
 
 def _read_folder(path: Path) -> Iterator[Record]:

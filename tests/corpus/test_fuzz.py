@@ -1,6 +1,8 @@
 """Parsers of files that others made: whatever is in a file, it is read, or one of our errors that
 quotes no text. Valid files are cut, spliced and changed byte by byte."""
 
+import gzip
+import io
 import json
 import time
 import tracemalloc
@@ -21,14 +23,24 @@ from spacy_mslm.corpus.formats.bioc import read_bioc
 from spacy_mslm.corpus.formats.bioc_json import read_bioc_json
 from spacy_mslm.corpus.formats.brat import read_brat
 from spacy_mslm.corpus.formats.detection import detect_format
+from spacy_mslm.corpus.formats.ebm_nlp import read_ebm_nlp
+from spacy_mslm.corpus.formats.gliner import read_gliner
+from spacy_mslm.corpus.formats.hugging_face import read_hugging_face
 from spacy_mslm.corpus.formats.iob import read_iob
 from spacy_mslm.corpus.formats.jsonl import read_jsonl
+from spacy_mslm.corpus.formats.label_studio import read_label_studio
 from spacy_mslm.corpus.formats.pubtator import read_pubtator
 from spacy_mslm.corpus.readers import read_gold
 from spacy_mslm.masking.collocations import read_collocations
 from spacy_mslm.model.weights import read_tensors
-from spacy_mslm.text.terminology import read_terms
+from spacy_mslm.tasks.comparison.tables import read_results
+from spacy_mslm.tasks.configs import read_config
+from spacy_mslm.text.plain_texts import read_texts
+from spacy_mslm.text.terminology import read_blocklist, read_terms
+from spacy_mslm.weak.annotators.medcat_export import MedcatExport
+from spacy_mslm.weak.clusters import Clusters
 from spacy_mslm.weak.note_files import read_notes
+from spacy_mslm.weak.review import read_review
 
 CANARY = "qxsecretname"
 TEXT = f"Mr {CANARY} has asthma."
@@ -41,6 +53,34 @@ MENTION = {"id": "1", "infons": {"type": "Disease"}, "text": "asthma"}
 MENTION["locations"] = [{"offset": AT, "length": 6}]
 PASSAGE: dict[str, Any] = {"offset": 0, "text": TEXT, "annotations": [MENTION]}
 SPAN = {"start": AT, "end": AT + 6, "label": "Disease"}
+WORDS = TEXT[:-1].split()
+TAGS = ["O"] * (len(WORDS) - 1) + ["B-Disease"]
+TASK = {"value": {"start": AT, "end": AT + 6, "text": "asthma", "labels": ["Disease"]}}
+OUTCOMES = "annotations/aggregated/{}/outcomes/test/gold/1.AGGREGATED.ann"
+CONFIG = b"""[vars]
+size = "tiny"
+[pretraining]
+@misc = "spacy_mslm.Pretraining.v1"
+steps = 5
+text = ${vars.size}
+"""
+CONCEPT = {"start": AT, "end": AT + 6, "cui": "C1", "type_ids": ["T047"], "acc": 0.9}
+
+
+def table(kind: str) -> bytes:
+    """A Hugging Face dataset, or a table of notes."""
+    pa = pytest.importorskip("pyarrow")
+    columns = {"tokens": [WORDS], "ner_tags": [TAGS], "text": [TEXT], "row_id": ["1"]}
+    names = {"ner_tags": {"feature": {"names": ["O", "B-Disease"]}}}
+    about = {b"huggingface": json.dumps({"info": {"features": names}}).encode()}
+    rows = pa.table(columns).replace_schema_metadata(about)
+    file = io.BytesIO()
+    if kind == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(rows, file)
+    else:
+        with pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows)
+    return file.getvalue()
 
 
 def spacy_file() -> bytes:
@@ -56,6 +96,13 @@ class Parser(NamedTuple):
     content: bytes
     read: Callable[[Path], Iterable[object]]
     others: Mapping[str, bytes] = MappingProxyType({})
+
+    def write(self, folder: Path, content: bytes) -> Path:
+        """Write all files, one of which has another content."""
+        for name, data in {**self.others, self.name: content}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        return folder / self.name
 
 
 PARSERS = {
@@ -79,6 +126,76 @@ PARSERS = {
     ),
     "jsonl": Parser(
         "a.jsonl", json.dumps({"id": "1", "text": TEXT, "spans": [SPAN]}).encode(), read_jsonl
+    ),
+    "gliner": Parser(
+        "a.json",
+        json.dumps([{"tokenized_text": WORDS, "ner": [[3, 3, "Disease"]]}]).encode(),
+        read_gliner,
+    ),
+    "label_studio": Parser(
+        "a.json",
+        json.dumps(
+            [{"id": 1, "data": {"text": TEXT}, "annotations": [{"result": [TASK]}]}]
+        ).encode(),
+        read_label_studio,
+    ),
+    "hugging_face": Parser(
+        "a.jsonl", json.dumps({"tokens": WORDS, "ner_tags": TAGS}).encode(), read_hugging_face
+    ),
+    "dataset_info": Parser(
+        "dataset_info.json",
+        json.dumps({"features": {"ner_tags": {"feature": {"names": ["O", "B-D"]}}}}).encode(),
+        lambda path: read_hugging_face(path.with_name("a.jsonl")),
+        {"a.jsonl": json.dumps({"tokens": WORDS, "ner_tags": [0, 0, 0, 1]}).encode()},
+    ),
+    "dataset.parquet": Parser("a.parquet", table("parquet"), read_hugging_face),
+    "dataset.arrow": Parser("a.arrow", table("arrow"), read_hugging_face),
+    "ebm_nlp": Parser(
+        OUTCOMES.format("hierarchical_labels"),
+        b"0,0,0,1\n",
+        lambda path: read_ebm_nlp(path.parents[6], "test"),
+        {
+            OUTCOMES.format("starting_spans"): b"0,0,0,1\n",
+            "documents/1.tokens": "\n".join(WORDS).encode(),
+        },
+    ),
+    "notes.parquet": Parser(
+        "notes.parquet", table("parquet"), lambda path: read_notes(path, "auto")
+    ),
+    "notes.txt": Parser("a.txt", TEXT.encode(), lambda path: read_notes(path, "auto")),
+    "notes.csv.gz": Parser(
+        "notes.csv.gz",
+        gzip.compress(f'ROW_ID,TEXT\n1,"{TEXT}"\n'.encode(), mtime=0),
+        lambda path: read_notes(path, "auto"),
+    ),
+    "texts": Parser("a.txt", f"{TEXT}\n".encode(), lambda path: read_texts([path])),
+    "texts.jsonl.gz": Parser(
+        "a.jsonl.gz",
+        gzip.compress(json.dumps({"text": TEXT}).encode(), mtime=0),
+        lambda path: read_texts([path]),
+    ),
+    "review": Parser(
+        "a.jsonl",
+        json.dumps({"text": TEXT, "spans": [SPAN], "answer": "accept"}).encode(),
+        lambda path: [read_review(path.with_name("sample.jsonl"), path)],
+        {"sample.jsonl": json.dumps({"id": "1", "text": TEXT, "spans": [SPAN]}).encode()},
+    ),
+    "medcat": Parser(
+        "a.json",
+        json.dumps({"1": {"entities": {"0": CONCEPT}}}).encode(),
+        lambda path: [MedcatExport(path, None)],
+    ),
+    "clusters": Parser(
+        "types.yml",
+        b"Disease:\n  T047: Disease or Syndrome\nSymptom:\n  T184: Sign or Symptom\n",
+        lambda path: Clusters(str(path)).labels,
+    ),
+    "blocklist": Parser("block.txt", b"# common\nskin\ndate\n", read_blocklist),
+    "config": Parser("a.cfg", CONFIG, lambda path: [read_config(path, None, block="pretraining")]),
+    "results": Parser(
+        "set/vanilla.json",
+        json.dumps({"scores": {"ents_f": 0.5, "ents_per_type": {"D": {"f": 0.5}}}}).encode(),
+        lambda path: read_results(path.parents[1], "vanilla"),
     ),
     "detection": Parser("a.json", XML.encode(), lambda path: [detect_format(path)]),
     "csv": Parser(
@@ -124,23 +241,20 @@ def changed(data: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_samples_are_valid(name, tmp_path):
     parser = PARSERS[name]
-    for other, content in {**parser.others, parser.name: parser.content}.items():
-        (tmp_path / other).write_bytes(content)
-    assert list(parser.read(tmp_path / parser.name))
+    assert list(parser.read(parser.write(tmp_path, parser.content)))
 
 
 @pytest.mark.parametrize("name", PARSERS)
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(edits=changes)
 def test_changed_files_are_read_or_refused(name, edits, tmp_path):
     parser = PARSERS[name]
     content = changed(parser.content, edits)
-    for other, kept in {**parser.others, parser.name: content}.items():
-        (tmp_path / other).write_bytes(kept)
+    path = parser.write(tmp_path, content)
     try:
-        n = sum(1 for _ in parser.read(tmp_path / parser.name))
+        n = sum(1 for _ in parser.read(path))
     except ValueError as err:
         assert type(err) is ValueError  # ours, and not one of its subclasses
         assert CANARY not in str(err) and str(tmp_path) in str(err)
@@ -162,12 +276,11 @@ def test_long_runs_of_anything_take_bounded_time_and_memory(name, tmp_path):
     for part in {*INSERTED, *lines, b"a", b" ", b"O\n"}:
         run = part * (LONG // len(part))
         for content in (run, parser.content[:middle] + run + parser.content[middle:]):
-            for other, kept in {**parser.others, parser.name: content}.items():
-                (tmp_path / other).write_bytes(kept)
+            path = parser.write(tmp_path, content)
             tracemalloc.start()
             start = time.process_time()
             try:
-                for _ in parser.read(tmp_path / parser.name):
+                for _ in parser.read(path):
                     pass
             except ValueError as err:
                 assert type(err) is ValueError and len(str(err)) < 2000, part

@@ -1,6 +1,7 @@
 """Formats in JSON, Parquet and Arrow: what is read, how it is detected, and what messages name."""
 
 import json
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from spacy_mslm.corpus.formats.gliner import read_gliner
 from spacy_mslm.corpus.formats.hugging_face import read_hugging_face
 from spacy_mslm.corpus.formats.jsonl import read_jsonl
 from spacy_mslm.corpus.formats.label_studio import read_label_studio
+from spacy_mslm.tasks.annotation.formats import Parquet
 from spacy_mslm.tasks.conversion import convert
 
 TEXT = "No renal failure. 😀 Asthma."
@@ -200,3 +202,13 @@ def test_messages_name_the_key_and_hold_no_text(tmp_path, read, record, message)
     with pytest.raises(ValueError, match=f"line 1: .*{message}") as err:
         list(read(path))
     assert "secret" not in str(err.value).replace(str(tmp_path), "")
+
+
+def test_why_pyarrow_cannot_be_imported_is_told(tmp_path, monkeypatch):
+    """It may be installed and not fit the numpy."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ImportError, match=r"needs pyarrow \(import of pyarrow"):
+        list(read_hugging_face(tmp_path / "a.parquet"))
+    with pytest.raises(ImportError, match=r"needs pyarrow \(import of pyarrow"):
+        Parquet()

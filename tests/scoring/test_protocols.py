@@ -30,6 +30,7 @@ from spacy_mslm.util.manifest import add_manifest
 
 from ..commands import run_spacy
 from ..conftest import TEXTS, make_examples
+from ..helpers import leave_temporary
 
 BOTH = JointMasking(1.0, 0.3)
 
@@ -416,7 +417,9 @@ def test_calibration_reads_what_earlier_pipes_write(trained, data, tmp_path):
     nlp = _reloaded(trained, tmp_path)
     nlp.add_pipe("sentencizer", first=True, config={"punct_chars": ["renal", "and", "of"]})
     nlp.to_disk(tmp_path / "both")
+    leave_temporary(tmp_path / "both")
     fit, _ = calibrate(str(tmp_path / "both"), data, tmp_path / "calibrated")
+    assert not list((tmp_path / "calibrated").rglob(".*"))
     plain, _ = calibrate(str(tmp_path / "model"), data, tmp_path / "plain")
     assert fit != plain
 

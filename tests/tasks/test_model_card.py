@@ -7,12 +7,15 @@ import pytest
 import spacy
 import srsly
 from spacy.cli.info import info
+from thinc.api import Config
 
 from spacy_mslm.pipeline.saving import safe_save
 from spacy_mslm.tasks import write_model_card
 from spacy_mslm.tasks.verification import verify
+from spacy_mslm.util.manifest import write_manifest
 
 from ..commands import run_spacy
+from ..helpers import leave_temporary
 
 SCORES = {"ents_p": 0.8, "ents_r": 0.75, "ents_f": 0.774, "mslm_em": 0.7}
 SCORES["ents_per_type"] = {"Disease": {"p": 0.8, "r": 0.75, "f": 0.774}}
@@ -81,3 +84,15 @@ def test_wrong_scores_change_nothing(content, message, pipeline, tmp_path) -> No
     with pytest.raises(ValueError, match="not the folder of a pipeline"):
         write_model_card(str(tmp_path / "absent"))
     assert not (pipeline / "README.md").exists() and verify(str(pipeline)).faults == []
+
+
+def test_settings_that_name_others_are_filled_in(pipeline) -> None:
+    """As those of `configs/mslm.cfg`, where the masking is `${maskings.spans}`."""
+    config = Config().from_disk(pipeline / "config.cfg", interpolate=False)
+    config["maskings"] = {"spans": config["components"]["mslm"]["masking"]}
+    config["components"]["mslm"]["masking"] = "${maskings.spans}"
+    config.to_disk(pipeline / "config.cfg")
+    write_manifest(pipeline)
+    leave_temporary(pipeline)
+    assert "JointMasking.v1" in write_model_card(str(pipeline)).read_text()
+    assert not list(pipeline.rglob(".*"))

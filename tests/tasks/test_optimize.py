@@ -22,7 +22,7 @@ from spacy_mslm.tasks import Mode, optimize
 from ..checkpoints import FAMILIES, NO_ADAPTER, build_checkpoint
 from ..commands import run_python, run_spacy
 from ..conftest import TEXTS, make_examples
-from ..helpers import WORKERS
+from ..helpers import WORKERS, leave_temporary
 
 SENTENCES = [text for text, _ in TEXTS]
 
@@ -66,7 +66,9 @@ def test_optimised_pipeline(model, tmp_path, mode):
 
 
 def test_half_precision_halves_the_files_and_can_be_trained(model, tmp_path):
+    leave_temporary(model)
     optimize(str(model), tmp_path / "half", Mode.half, None, 0.5, force=False)
+    assert not list((tmp_path / "half").rglob(".*"))
     sizes = [
         (tmp_path / n / "mslm" / "weights.safetensors").stat().st_size for n in ("model", "half")
     ]

@@ -429,11 +429,31 @@ def is_alive(pid: int) -> bool:
     return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_damaged_archive_is_an_error(faulty, tmp_path):
-    (tmp_path / "pack.zip").write_bytes(b"PK no archive")
+@pytest.mark.parametrize("at", [0, 40, -30])
+def test_a_damaged_archive_is_an_error(at, faulty, tmp_path):
+    with zipfile.ZipFile(tmp_path / "pack.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("cdb/x", "some content " * 20)
+    data = bytearray((tmp_path / "pack.zip").read_bytes())
+    data[at : at + 8] = b"\xff" * 8
+    (tmp_path / "pack.zip").write_bytes(data)
     with pytest.raises(ValueError, match=r"pack\.zip cannot be unpacked"):
         MedcatAnnotator(model=str(tmp_path / "pack.zip"), environment=str(faulty)).load()
     assert [path.name for path in tmp_path.iterdir()] == ["pack.zip"]
+
+
+@posix
+def test_an_archive_reaches_nothing_outside_its_folder(faulty, tmp_path):
+    (tmp_path / "models").mkdir()
+    with zipfile.ZipFile(tmp_path / "models" / "pack.zip", "w") as archive:
+        for name in ("cdb/x", "../evil", "cdb/../../../evil", str(tmp_path / "evil")):
+            archive.writestr(name, "1")
+        link = zipfile.ZipInfo("cdb/link")
+        link.external_attr = 0o120777 << 16  # a symbolic link
+        archive.writestr(link, "/etc/passwd")
+    model = str(tmp_path / "models" / "pack.zip")
+    list(MedcatAnnotator(model=model, environment=str(faulty))([make_doc("ab", "1")]))
+    assert not list(tmp_path.glob("evil")) and not list(tmp_path.glob("models/evil"))
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
 @posix

@@ -7,12 +7,14 @@ file, or of `dataset_info.json` in the folder of the file. Arrow and Parquet nee
 `parquet`); the `datasets` package is not used.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import Errors
+from ...util.arrow import arrow_errors
 from ..label_schemes import check_scheme, decode_tags, detect_scheme
 from .json_records import (
     Record,
@@ -123,7 +125,7 @@ def _sources(path: Path) -> list[tuple[Path, tuple[str, ...]]]:
     if info.is_file():
         try:
             known = _names_in(json.loads(info.read_text(encoding="utf8")).get("features"))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise ValueError(
                 f"{info} is not a description of a dataset. Restore it, or give --tags."
             ) from None
@@ -148,16 +150,22 @@ def _read_table(path: Path) -> tuple[Iterator[tuple[int, Record]], tuple[str, ..
             f"Reading {path} needs pyarrow ({err}). Install it with 'pip install "
             '"spacy-mslm[parquet]"\'.'
         ) from None
-    try:
+    with arrow_errors(path):
         if path.suffix == PARQUET:
             table = pq.read_table(path)
         else:
             with pa.OSFile(str(path)) as file:
                 table = pa.ipc.open_stream(file).read_all()
-    except pa.ArrowInvalid:
-        # Not chained: the cause may quote the file.
-        raise ValueError(f"{path} is damaged, or not an Arrow or Parquet file.") from None
+        # Values are read by offsets in the file, which could lead out of it.
+        table.validate(full=True)
     metadata = (table.schema.metadata or {}).get(b"huggingface", b"{}")
-    features = json.loads(metadata).get("info", {}).get("features")
-    rows = (row for batch in table.to_batches() for row in batch.to_pylist())
-    return enumerate(rows, start=1), _names_in(features)
+    names: tuple[str, ...] = ()
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
+        names = _names_in(json.loads(metadata).get("info", {}).get("features"))
+    return _rows_of(path, table), names
+
+
+def _rows_of(path: Path, table: Any) -> Iterator[tuple[int, Record]]:
+    with arrow_errors(path):
+        rows = (row for batch in table.to_batches() for row in batch.to_pylist())
+        yield from enumerate(rows, start=1)

@@ -81,7 +81,7 @@ def read_results(folder: Path, baseline: str) -> list[Result]:
             scores = data.get("scores", data)
             if not any(map(PER_TYPE.fullmatch, scores)):
                 raise ValueError
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise ValueError(
                 f"{path} is not the result of an evaluation. Write it with `python -m spacy "
                 "evaluate MODEL DATA --output FILE`, or `python -m spacy mslm evaluate`."

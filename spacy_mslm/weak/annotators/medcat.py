@@ -11,6 +11,7 @@ import subprocess
 import threading
 import weakref
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -227,8 +228,8 @@ def _unpacked(model: Path) -> Path:
     if not folder.is_dir():
         try:
             with zipfile.ZipFile(model) as archive, replaced_folder(folder) as temporary:
-                archive.extractall(temporary)
-        except (OSError, zipfile.BadZipFile) as err:
+                archive.extractall(temporary)  # which leaves out ".." and the root of a name
+        except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as err:
             raise ValueError(
                 f"The model pack {model} cannot be unpacked ({err}). Copy it again."
             ) from err
