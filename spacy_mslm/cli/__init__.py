@@ -21,6 +21,7 @@ from . import (  # noqa: F401
     pretrain,
     report,
     shrink,
+    sweep,
     train,
     try_,
     verify,

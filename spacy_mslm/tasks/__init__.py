@@ -7,6 +7,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     convert               convert annotated files to .spacy files       convert
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     train                 train a pipeline, with checkpoints            train
+    sweep                 train several configs, sets and seeds         sweep
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
     find_entities         find the entities of one text                 try
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
+    from .sweeping.sweep import Swept, sweep
     from .training import Trained, train
     from .trying import Found, find_entities
     from .verification import Verification, verify
@@ -73,6 +75,7 @@ _MODULES = {
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
+    ".sweeping.sweep": ("Swept", "sweep"),
     ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
     ".verification": ("Verification", "verify"),
