@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     sweep,
     train,
     try_,
+    tune,
     verify,
     weak,
 )

@@ -7,6 +7,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     convert               convert annotated files to .spacy files       convert
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     train                 train a pipeline, with checkpoints            train
+    tune                  find masking rates for a corpus               tune
     sweep                 train several configs, sets and seeds         sweep
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from .sweeping.sweep import Swept, sweep
     from .training import Trained, train
     from .trying import Found, find_entities
+    from .tuning import Tuned, tune
     from .verification import Verification, verify
     from .weak import LabelledCorpus, count_terms, label, score_labels
 
@@ -78,6 +80,7 @@ _MODULES = {
     ".sweeping.sweep": ("Swept", "sweep"),
     ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
+    ".tuning": ("Tuned", "tune"),
     ".verification": ("Verification", "verify"),
     ".weak": ("LabelledCorpus", "count_terms", "label", "score_labels"),
 }

@@ -221,7 +221,7 @@ def read_spec(path: Path, folder: Path) -> Spec:
     if ("grid" in content or spec.search) and not spec.config:
         raise ValueError(f"{path}: a grid or a search needs the 'config' that it varies. Add it.")
     spec = spec._replace(trials=trials)
-    _check_trials(spec)
+    check_trials(spec)
     return spec
 
 
@@ -385,7 +385,7 @@ def _check_name(path: Path, what: str, name: Any) -> None:
         )
 
 
-def _check_trials(spec: Spec) -> None:
+def check_trials(spec: Spec) -> None:
     """Raise a ValueError if trials have the same name, or settings that their config has not."""
     keys: set[str] = set()
     checked: set[str] = set()
