@@ -28,7 +28,7 @@ def watched(output: Path) -> Iterator["Watch"]:
     """
     try:
         with _table() as table:
-            yield _print_line if table is None else table.watch
+            yield print_trial if table is None else table.watch
     except KeyboardInterrupt:
         msg.warn(
             f"Interrupted. Finished trials are kept in {output}. Repeat the command to continue.",
@@ -36,7 +36,8 @@ def watched(output: Path) -> Iterator["Watch"]:
         )
 
 
-def _print_line(trial: "Trial", outcome: "Outcome | None") -> None:
+def print_trial(trial: "Trial", outcome: "Outcome | None") -> None:
+    """Print a line when a trial ends."""
     if outcome is None:
         return
     if outcome.row is not None:

@@ -101,6 +101,7 @@ class Spec(NamedTuple):
         seeds: The seeds of trials that name none.
         trials: Those that are known from the start: named ones, and those of the grid.
         search: How others are found, or None. `config` and `overrides` are their base.
+        default_sets: The sets of trials that name none; without any, all.
     """
 
     path: Path
@@ -117,6 +118,7 @@ class Spec(NamedTuple):
     search: Search | None = None
     config: str = ""
     overrides: Mapping[str, Any] = {}
+    default_sets: tuple[str, ...] = ()
 
     def make_trials(
         self,
@@ -139,7 +141,7 @@ class Spec(NamedTuple):
             )
             for settings in [{**self.overrides, **varied}]
             for seed in (self.seeds if seeds is None else seeds)
-            for dataset in (self.sets if sets is None else sets)
+            for dataset in (sets or self.default_sets or self.sets)
         ]
 
     def _replaced(self, value: Any, name: str, dataset: str, seed: int) -> Any:
@@ -198,12 +200,13 @@ def read_spec(path: Path, folder: Path) -> Spec:
         data=data,
         bf16=bool(content.get("bf16", False)),
         measure=tuple(_choice(path, "measure", m, MEASURES) for m in content.get("measure", ())),
-        sets=_sets(path, content["sets"], data, content["split"]),
+        sets=_sets(path, content, data),
         seeds=_seeds(path, content["seeds"]),
         trials=[],
         search=_search(path, content["search"]) if "search" in content else None,
         config=str(content.get("config", "")),
         overrides=content.get("overrides") or {},
+        default_sets=tuple(content["sets"]),
     )
     if spec.text is not None and not spec.text.is_file():
         raise ValueError(f"{path}: there is no text {spec.text}. Check the path.")
@@ -271,7 +274,9 @@ def _seeds(path: Path, given: Any) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _sets(path: Path, given: Any, data: Path | None, split: str) -> dict[str, Files]:
+def _sets(path: Path, content: dict[str, Any], data: Path | None) -> dict[str, Files]:
+    """Return the files of all sets. Trials may name others in the folder of the data."""
+    given, split = content["sets"], content["split"]
     if isinstance(given, dict):
         for name, files in given.items():
             check_keys(path, f"the set {name}", files, Files._fields)
@@ -280,7 +285,9 @@ def _sets(path: Path, given: Any, data: Path | None, split: str) -> dict[str, Fi
                     raise ValueError(f"{path}: the set {name} has no {needed!r}. Add its path.")
         found = {n: Files(f["train"], f["dev"], f.get("test")) for n, f in given.items()}
     elif isinstance(given, list) and data is not None:
-        found = {str(name): _files(path, data / str(name), split) for name in given}
+        trials = (t for t in (content.get("trials") or {}).values() if isinstance(t, dict))
+        names = [*given, *(name for trial in trials for name in trial.get("sets") or ())]
+        found = {str(name): _files(path, data / str(name), split) for name in names}
     else:
         raise ValueError(
             f"{path}: sets must be a list of folders in 'data', or a mapping of names to files "
@@ -320,7 +327,7 @@ def _named(spec: Spec, name: str, given: Any) -> Iterable[Trial]:
     check_keys(spec.path, where, given, OF_TRIAL)
     if not (given.get("config") or spec.config):
         raise ValueError(f"{spec.path}: {where} has no 'config'. Add it.")
-    for dataset in given.get("sets", ()):
+    for dataset in given.get("sets") or ():
         _choice(spec.path, f"a set of {where}", dataset, list(spec.sets))
     share = given.get("drop_mentions", 0.0)
     check_between(f"{spec.path}: drop_mentions of {where}", share, 0, 1)
