@@ -61,7 +61,7 @@ class Tuned(NamedTuple):
         documents: The number of documents of the comparison.
         seeds: The seeds of the comparison.
         trials: The number of trainings that were finished.
-        tried: The number of settings that were tried beside the default.
+        tried: The number of settings that the time sufficed to try beside the default.
     """
 
     path: Path
@@ -281,6 +281,7 @@ class _Search:
         self.watch = watch
         self.runner = TrialRunner(spec, folder, resources.threads, resources.gpu)
         self.seed = spec.seeds[0]
+        self.tried = 0
         counts = self._counts(self._run(spec.make_trials(DEFAULT, {}))[0])
         order = np.random.default_rng(self.seed).permutation(len(counts))
         self.search_half = np.sort(order[: len(order) // 2])
@@ -315,6 +316,7 @@ class _Search:
             t for n, s in short.items() for t in self.spec.make_trials(n, self.space.short(s))
         ]
         best = self._best(self._run(trials, plan.until))
+        self.tried = len(best)
         promoted = [short[row["trial"]] for row in best[: math.ceil(len(drawn) / SHORT)]]
         full = {name_of(settings): settings for settings in promoted}
         trials = [t for n, s in full.items() for t in self.spec.make_trials(n, s)]
@@ -349,7 +351,7 @@ class _Search:
             difference,
             *(default_f, challenger_f, pair.shape[2], plan.seeds),
             trials=len(self.folder.rows()),
-            tried=plan.candidates,
+            tried=self.tried,
         )
         write(found, self.space)
         return found
