@@ -205,7 +205,7 @@ def read_spec(path: Path, folder: Path) -> Spec:
         trials=[],
         search=_search(path, content["search"]) if "search" in content else None,
         config=str(content.get("config", "")),
-        overrides=content.get("overrides") or {},
+        overrides=_settings(path, "the spec", content),
         default_sets=tuple(content["sets"]),
     )
     if spec.text is not None and not spec.text.is_file():
@@ -240,6 +240,13 @@ def check_keys(path: Path, where: str, content: Any, known: Sequence[str]) -> No
             nearest = get_close_matches(str(key), known, n=1)
             hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Known are: {', '.join(known)}."
             raise ValueError(f"{path}: unknown key {key!r} in {where}. {hint}")
+
+
+def _settings(path: Path, where: str, content: dict[str, Any]) -> dict[str, Any]:
+    found = content.get("overrides") or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: overrides of {where} must be a mapping of settings to values.")
+    return found
 
 
 def _choice(path: Path, what: str, given: Any, choices: Sequence[str]) -> str:
@@ -333,7 +340,7 @@ def _named(spec: Spec, name: str, given: Any) -> Iterable[Trial]:
     check_between(f"{spec.path}: drop_mentions of {where}", share, 0, 1)
     return spec.make_trials(
         name,
-        given.get("overrides") or {},
+        _settings(spec.path, where, given),
         config=given.get("config"),
         seeds=_seeds(spec.path, given["seeds"]) if "seeds" in given else None,
         sets=given.get("sets"),
@@ -365,13 +372,16 @@ def _search(path: Path, given: Any) -> Search:
     values: dict[str, Range | list] = {}
     if not isinstance(given.get("values"), dict) or not given["values"]:
         raise ValueError(f"{path}: the search has no 'values': settings with a list or a range.")
+    for name in ("trials", "seed", "batch"):
+        if not isinstance(given.get(name, 0), int):
+            raise ValueError(f"{path}: {name} of the search must be a whole number.")
     for setting, value in given["values"].items():
         if isinstance(value, list) and value:
             values[setting] = value
             continue
         check_keys(path, f"the range of {setting}", value, OF_RANGE)
-        if not {"low", "high"} <= value.keys():
-            raise ValueError(f"{path}: the range of {setting} needs 'low' and 'high'.")
+        if not all(isinstance(value.get(end), int | float) for end in ("low", "high")):
+            raise ValueError(f"{path}: the range of {setting} needs numbers 'low' and 'high'.")
         values[setting] = Range(**value)
     search = Search(**{**given, "values": values})
     try:

@@ -88,8 +88,8 @@ class TrialRunner:
     def is_free(self, trial: Trial) -> bool:
         """Return whether no process works on a trial, or on an encoder that it needs."""
         with contextlib.ExitStack() as stack:
-            locks = [stack.enter_context(claimed(path)) for path in self._locks(trial)]
-            return None not in locks
+            known = (path for path in self._locks(trial) if path.exists())
+            return None not in [stack.enter_context(claimed(path)) for path in known]
 
     def _locks(self, trial: Trial) -> list[Path]:
         """Return the files to lock: of the trial, and of the encoder if it has to be adapted."""

@@ -138,9 +138,14 @@ ONE = {"trials": {"x": {"config": "mslm"}}}
             "two trials masking=maskings.none-a-s0",
         ),
         ({"trials": {"x": {"config": "mslm", "drop_mentions": 2}}}, "between 0 and 1"),
+        ({**ONE, "overrides": ["x"]}, "overrides of the spec must be a mapping"),
         ({"config": "mslm", "search": {"trials": 3}}, "no 'values'"),
+        ({"config": "mslm", "search": {"values": {"a": [1]}, "trials": "x"}}, "a whole number"),
         ({"config": "mslm", "search": {"values": {"a": [1]}, "metod": "x"}}, "mean 'method'"),
-        ({"config": "mslm", "search": {"values": {"a": {"low": 1}}}}, "needs 'low' and 'high'"),
+        (
+            {"config": "mslm", "search": {"values": {"a": {"low": 1}}}},
+            "needs numbers 'low' and 'high'",
+        ),
         ({"config": "mslm", "search": {"values": {"a": {"low": 2, "high": 1}}}}, "less than"),
         (
             {"config": "mslm", "search": {"values": {"a": [1]}, "method": "asha"}},
