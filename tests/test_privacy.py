@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import srsly
 
 from .commands import run_spacy
 from .conftest import build_encoder
@@ -64,6 +65,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(40):
             writer.writerow([i, i, f"Mr {CANARY} had asthma. He took aspirin, 3 mg."])
     build_encoder(given / "encoder")
+    spec = {
+        "split": "dev",
+        "sets": {"one": {"train": "corpus/train.spacy", "dev": "corpus/dev.spacy"}},
+        "seeds": [0],
+        "encoder": "input/encoder",
+        "overrides": SETTINGS,
+        "trials": {"x": {"config": str(ROOT / "configs" / "mslm.cfg")}},
+    }
+    srsly.write_yaml(given / "spec.yml", spec)
     broken = {
         "broken.tsv": f"{CANARY}\tI-\n\x00{CANARY}\n",
         "broken.jsonl": f'{{"text": "{CANARY}", "spans": [{{"start": 0, "end": 99}}]}}\n{CANARY}\n',
@@ -108,6 +118,7 @@ def commands() -> list[tuple[bool, list[str]]]:
         (True, [*mslm, "heatmap", pipeline, "input/text.txt", "-o", "heatmap.html"]),
         (True, [*mslm, "report", "metrics", "report"]),
         (True, [*mslm, "pretrain", pretraining, "new_encoder", *options(tiny)]),
+        (True, [*mslm, "sweep", "input/spec.yml", "sweep"]),
         (True, [*mslm, "shrink", "input/encoder", "shrunk", "--layers", "0"]),
         (True, [*weak, "label", labelling, *options({**notes, "paths.output": "weak"})]),
         (True, [*weak, "review", "weak/train", "review.jsonl"]),

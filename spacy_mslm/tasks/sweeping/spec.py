@@ -260,14 +260,13 @@ def _path(given: Any) -> Path | None:
 
 
 def _encoder(path: Path, given: Any) -> str | None:
-    """Return the encoder. A name such as `dmis-lab/biobert` may be one of the hub; all else has to
-    be a folder with a config."""
+    """Return the encoder: a folder with a config, or a name such as `dmis-lab/biobert`, which may be
+    one of the hub unless there is a folder `dmis-lab`."""
     if given is None:
         return None
     name = str(given)
-    if not (Path(name) / "config.json").is_file() and (
-        Path(name).exists() or name[0] in "./~" or name.count("/") != 1
-    ):
+    is_hub_name = name.count("/") == 1 and not Path(name).parent.exists()
+    if not (Path(name) / "config.json").is_file() and not is_hub_name:
         raise ValueError(f"{path}: there is no encoder in {name}. Give a folder, or a hub name.")
     return name
 

@@ -113,6 +113,7 @@ ONE = {"trials": {"x": {"config": "mslm"}}}
         ({**ONE, "sets": ["c"]}, "has no train set"),
         ({**ONE, "sets": "a", "data": None}, "sets must be a list"),
         ({**ONE, "encoder": "./nothing"}, "no encoder in ./nothing"),
+        ({**ONE, "encoder": "configs/nothing"}, "no encoder in configs/nothing"),
         ({**ONE, "text": "nothing.txt"}, "no text nothing.txt"),
         ({"trials": {"x/y": {"config": "mslm"}}}, "'x/y' is no name for a trial"),
         ({"trials": {"x": {"config": "msml"}}}, "configs/msml.cfg: there is no such file"),
