@@ -260,8 +260,8 @@ def _path(given: Any) -> Path | None:
 
 
 def _encoder(path: Path, given: Any) -> str | None:
-    """Return the encoder: a folder with a config, or a name such as `dmis-lab/biobert`, which may be
-    one of the hub unless there is a folder `dmis-lab`."""
+    """Return the encoder: a folder with a config, or a name such as `dmis-lab/biobert`, which may
+    be one of the hub unless there is a folder `dmis-lab`."""
     if given is None:
         return None
     name = str(given)
