@@ -26,6 +26,7 @@ from spacy.util import registry
 from ..engine.place import Engine
 from ..scoring.bootstrap import Difference, f1_difference, paired_bootstrap
 from ..scoring.counts import unpack
+from ..types import no_ints
 from ..util.files import replace_files
 from ..util.settings import check_at_least
 from .configs import plain_errors, read_raw_config
@@ -122,6 +123,7 @@ def tune(
     check_trials(spec._replace(trials=spec.trials[:3]))
     folder.open(spec)
     search = _Search(space, spec, folder, resources, _Cleaner(watch))
+    search.train_default()
     plan = search.plan(start, minutes, seeds)
     challenger = search.run(plan)
     return search.compare(challenger, plan)
@@ -282,6 +284,10 @@ class _Search:
         self.runner = TrialRunner(spec, folder, resources.threads, resources.gpu)
         self.seed = spec.seeds[0]
         self.tried = 0
+        self.search_half = self.final_half = no_ints()
+
+    def train_default(self) -> None:
+        """Train the default, and divide the documents that it was scored on."""
         counts = self._counts(self._run(spec.make_trials(DEFAULT, {}))[0])
         order = np.random.default_rng(self.seed).permutation(len(counts))
         self.search_half = np.sort(order[: len(order) // 2])

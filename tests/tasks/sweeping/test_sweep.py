@@ -27,15 +27,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sweep(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run_spacy("mslm", "sweep", root / "spec.yml", root / "out", *options, cwd=ROOT)
+def sweep(root: Path, *options: str, spec: str = "spec.yml") -> subprocess.CompletedProcess[str]:
+    command = ["mslm", "sweep", root / spec, root / "out", *options]
+    return run_spacy(*command, cwd=ROOT, COLUMNS="500")
 
 
 def test_nothing_is_written_if_something_is_wrong(root):
     write_spec(root, trials={"x": {"config": "vanilla", "overrides": {"vars.elm": 1}}})
     result = sweep(root)
     assert result.returncode == 1
-    assert "vanilla.cfg has no setting vars.elm. Did you mean" in " ".join(result.stdout.split())
+    assert "vanilla.cfg has no setting vars.elm. Did you mean" in result.stdout
     write_spec(root, trials=TRIALS)
     result = sweep(root, "--engine", "ray", "--address", "127.0.0.1:1")
     assert result.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in result.stdout
@@ -62,7 +63,7 @@ def test_a_trial_that_fails_does_not_stop_the_others(root):
     (failure,) = read_lines(root / "out" / "failures.jsonl")
     assert (failure["trial"], failure["set"], failure["seed"]) == ("nan", "tiny", 0)
     assert "NaN or infinite" in failure["reason"] and Path(failure["log"]).is_file()
-    assert f"nan-tiny-s0: {failure['reason']}"[:60] in " ".join(result.stdout.split())
+    assert f"nan-tiny-s0: {failure['reason']}" in " ".join(result.stdout.split())
     # The row: scores, and the counts behind them.
     assert (row["trial"], row["protocol"], row["overrides"]) == ("good", "clean", {})
     totals = unpack(row["counts"]).sum(axis=0, dtype=int)
@@ -82,7 +83,7 @@ def test_a_trial_that_fails_does_not_stop_the_others(root):
         trials={**TRIALS, "nan": {"config": "vanilla"}},
         measure=["masked", "perplexity"],
     )
-    result = run_spacy("mslm", "sweep", root / "other.yml", root / "out", cwd=ROOT)
+    result = sweep(root, spec="other.yml")
     assert result.returncode == 1 and "another spec" in result.stdout
     assert log.stat().st_mtime_ns == stamp
 
