@@ -288,7 +288,7 @@ class _Search:
 
     def train_default(self) -> None:
         """Train the default, and divide the documents that it was scored on."""
-        counts = self._counts(self._run(spec.make_trials(DEFAULT, {}))[0])
+        counts = self._counts(self._run(self.spec.make_trials(DEFAULT, {}))[0])
         order = np.random.default_rng(self.seed).permutation(len(counts))
         self.search_half = np.sort(order[: len(order) // 2])
         self.final_half = np.sort(order[len(order) // 2 :])
