@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -159,7 +158,7 @@ class TrialRunner:
         ]
         for name, value in overrides.items():
             command += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
-        environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf8"}
+        environment = {**os.environ, "ANSI_COLORS_DISABLED": "1", "PYTHONIOENCODING": "utf8"}
         if self.threads is not None:
             environment["OMP_NUM_THREADS"] = str(self.threads)
         with (folder / LOG).open("ab") as log:
@@ -211,7 +210,8 @@ def _children_cpu() -> float:
     return times.children_user + times.children_system
 
 
-_FAILED = re.compile(r"✘|\[x\]")
+# The title of the command's message about an error, behind a sign that depends on the terminal.
+_FAILED = "The training failed"
 
 
 def _reason(log: str, code: int) -> str:
@@ -222,10 +222,10 @@ def _reason(log: str, code: int) -> str:
             f"The process was killed by signal {-code}. If memory ran out, use fewer jobs or a "
             "smaller batch."
         )
-    *_, message = _FAILED.split(log)
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if "✘" in log or "[x]" in log:
-        return _short(" ".join(lines))
+    _, title, message = log.rpartition(_FAILED)
+    if title and message.strip():
+        return _short(message)
+    lines = [line for line in log.splitlines() if line.strip()]
     return _short(lines[-1] if lines else f"exit code {code}")
 
 

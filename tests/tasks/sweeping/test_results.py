@@ -112,7 +112,7 @@ def test_a_trial_that_failed_and_then_succeeded_is_no_failure(root):
     ],
 )
 def test_the_reason_is_one_line(log, code, reason):
-    expected = reason or "The training failed NaN loss in step 3. Lower it."
+    expected = reason or "NaN loss in step 3. Lower it."
     found = _reason(log, code)
     assert found.startswith(expected) and "\n" not in found
     assert len(_reason("x" * 1000, 1)) == 300
