@@ -27,6 +27,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster whose head takes no work, with two nodes that do."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # by default, others have priority
+    # Nor are workers killed because others use the memory of the machine.
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     from ray.cluster_utils import Cluster
 
     memory = {"object_store_memory": 80 * 2**20}
