@@ -183,7 +183,8 @@ class Space:
         short = {**settings, "training.max_steps": steps, "training.eval_frequency": steps}
         if self.stage is not None:
             name = f"{self._prefix}.steps"
-            short[name] = max(1, int(settings.get(name, self.stage["steps"])) // SHORT)
+            own = settings[name] if name in settings else self.stage["steps"]
+            short[name] = max(1, own // SHORT)
         return short
 
     def spec(self, folder: Path, seed: int) -> Spec:

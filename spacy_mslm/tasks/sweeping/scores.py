@@ -35,7 +35,7 @@ def score(
     docs = list(nlp.pipe((example.predicted for example in examples), batch_size=256))
     keys = [pipe.spans_key for _, pipe in nlp.pipeline if isinstance(pipe, MSLM)]
     scorer = EntityScorer(keys[0] if keys else None, str(train), limit, seed)
-    counts = np.zeros((len(examples), len(COUNTS)), dtype=np.uint16)
+    counts: np.ndarray = np.zeros((len(examples), len(COUNTS)), dtype=np.uint16)
     for i, (example, doc) in enumerate(zip(examples, docs, strict=True)):
         example.predicted = doc
         counts[i] = document_counts(scorer([example]))

@@ -75,7 +75,10 @@ class Trial(NamedTuple):
         """The name of its folder, which no other trial has."""
         return trial_key(self.name, self.set, self.seed)
 
-    id = key  # by which the engine names it
+    @property
+    def id(self) -> str:
+        """The same, for messages of the engine."""
+        return self.key
 
     @property
     def config_path(self) -> Path:

@@ -9,6 +9,7 @@ code that runs everywhere (see `search`).
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -177,7 +178,8 @@ def run_trials(
                     failed[outcome.trial.key] = None
 
 
-class _Start(NamedTuple):
+@dataclass(frozen=True)
+class _Start:
     """Gives the runner to a worker."""
 
     runner: TrialRunner
