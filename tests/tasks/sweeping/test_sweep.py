@@ -29,21 +29,26 @@ def root(tmp_path: Path) -> Path:
 
 def sweep(root: Path, *options: str, spec: str = "spec.yml") -> subprocess.CompletedProcess[str]:
     command = ["mslm", "sweep", root / spec, root / "out", *options]
-    return run_spacy(*command, cwd=ROOT, COLUMNS="500")
+    return run_spacy(*command, cwd=ROOT)
+
+
+def said(result: subprocess.CompletedProcess[str]) -> str:
+    """What the command printed, in one line: messages are wrapped."""
+    return " ".join(result.stdout.split())
 
 
 def test_nothing_is_written_if_something_is_wrong(root):
     write_spec(root, trials={"x": {"config": "vanilla", "overrides": {"vars.elm": 1}}})
     result = sweep(root)
     assert result.returncode == 1
-    assert "vanilla.cfg has no setting vars.elm. Did you mean" in result.stdout
+    assert "vanilla.cfg has no setting vars.elm. Did you mean" in said(result)
     write_spec(root, trials=TRIALS)
     result = sweep(root, "--engine", "ray", "--address", "127.0.0.1:1")
-    assert result.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in result.stdout
+    assert result.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in said(result)
     result = sweep(root, "--address", "127.0.0.1:1")
-    assert result.returncode == 1 and "--engine ray" in result.stdout
+    assert result.returncode == 1 and "--engine ray" in said(result)
     result = sweep(root, "--engine", "ray", "--threads", "2")
-    assert result.returncode == 1 and "--threads are settings of this machine" in result.stdout
+    assert result.returncode == 1 and "--threads are settings of this machine" in said(result)
     assert not (root / "out").exists()
 
 
@@ -58,12 +63,12 @@ def test_a_trial_that_fails_does_not_stop_the_others(root):
     )
     result = sweep(root, "--threads", "1")
     assert result.returncode == 1
-    assert "1 of 2 trials failed" in result.stdout
+    assert "1 of 2 trials failed" in said(result)
     (row,) = read_lines(root / "out" / "results.jsonl")
     (failure,) = read_lines(root / "out" / "failures.jsonl")
     assert (failure["trial"], failure["set"], failure["seed"]) == ("nan", "tiny", 0)
     assert "NaN or infinite" in failure["reason"] and Path(failure["log"]).is_file()
-    assert f"nan-tiny-s0: {failure['reason']}" in " ".join(result.stdout.split())
+    assert f"nan-tiny-s0: {failure['reason']}" in said(result)
     # The row: scores, and the counts behind them.
     assert (row["trial"], row["protocol"], row["overrides"]) == ("good", "clean", {})
     totals = unpack(row["counts"]).sum(axis=0, dtype=int)
@@ -84,7 +89,7 @@ def test_a_trial_that_fails_does_not_stop_the_others(root):
         measure=["masked", "perplexity"],
     )
     result = sweep(root, spec="other.yml")
-    assert result.returncode == 1 and "another spec" in result.stdout
+    assert result.returncode == 1 and "another spec" in said(result)
     assert log.stat().st_mtime_ns == stamp
 
 
