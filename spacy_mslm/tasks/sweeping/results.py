@@ -153,11 +153,8 @@ def _check(spec: Spec, folder: Path, known: dict[str, Any], record: dict[str, An
             f"{folder} has the trials of another spec, or of other files: {', '.join(names[:5])} "
             f"differ from {spec.path}. Give another OUTPUT."
         )
-    if (
-        record["trials"]
-        and known["trials"]
-        and not record["trials"].keys() & known["trials"].keys()
-    ):
+    own, other = record["trials"].keys(), known["trials"].keys()
+    if own and other and own.isdisjoint(other):
         raise ValueError(
             f"{folder} has the trials of another spec: it knows none of the trials of {spec.path}. "
             "Give another OUTPUT."
