@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..tasks.sweeping.trial import Outcome
 
 SHOWN = 12  # rows of finished trials
+ROOM = 40  # characters for the other columns
 
 
 @contextlib.contextmanager
@@ -61,7 +63,8 @@ def _table() -> Iterator["_Table | None"]:
         yield None
         return
     table = _Table()
-    with Live(get_renderable=table.render, console=console, refresh_per_second=2):
+    render = partial(table.render, console.width)
+    with Live(get_renderable=render, console=console, refresh_per_second=2):
         yield table
 
 
@@ -85,8 +88,8 @@ class _Table:
         elif outcome.reason is not None:
             self.failed[trial.key] = outcome.reason
 
-    def render(self) -> Any:
-        """Return the table as it is now."""
+    def render(self, console_width: int = 80) -> Any:
+        """Return the table as it is now, for a terminal of some width."""
         from rich.table import Table
         from rich.text import Text
 
@@ -96,7 +99,10 @@ class _Table:
             f"{len(self.failed)} failed, {(now - self.started) / 60:.1f} min",
             title_justify="left",
         )
-        table.add_column("trial")
+        keys = [*self.running, *self.failed, *self.finished]
+        # The end of a name, which has set and seed, is not cut off for a long reason.
+        widest = min(max(map(len, keys), default=0), console_width - ROOM)
+        table.add_column("trial", min_width=widest, overflow="fold")
         table.add_column("state")
         table.add_column("F1", justify="right")
         table.add_column("seconds", justify="right")
