@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..tasks.sweeping.trial import Outcome
 
 SHOWN = 12  # rows of finished trials
-ROOM = 40  # characters for the other columns
+ROOM = 50  # characters for the other columns and the lines
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ class _Table:
         # The end of a name, which has set and seed, is not cut off for a long reason.
         widest = min(max(map(len, keys), default=0), console_width - ROOM)
         table.add_column("trial", min_width=widest, overflow="fold")
-        table.add_column("state")
+        table.add_column("state", max_width=24)
         table.add_column("F1", justify="right")
         table.add_column("seconds", justify="right")
         for key, since in list(self.running.items()):
