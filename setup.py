@@ -100,6 +100,8 @@ EXTRAS = {
     "project": ["build", "matplotlib>=3.8", SPACY_TRANSFORMERS],
     # Its actors are used, not Ray Data, which would add pandas and pyarrow.
     "ray": ["ray>=2.55"],
+    # A sampler of `spacy mslm sweep`.
+    "optuna": ["optuna>=4"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
     # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
     "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
@@ -113,6 +115,7 @@ EXTRAS["dev"] = [
     "nervaluate>=1.2",
     "onnx>=1.16",
     "onnxruntime>=1.18",
+    "optuna>=4",
     "pyarrow>=16,<26",
     "pysbd>=0.3.4",
     "pytest>=8.0",
@@ -124,7 +127,7 @@ EXTRAS["dev"] = [
     "skweak==0.3.3",
     SPACY_TRANSFORMERS,
 ]
-ALL = ("weak", "onnx", "plots", "ray", "spacy-transformers")
+ALL = ("weak", "onnx", "optuna", "plots", "ray", "spacy-transformers")
 EXTRAS["all"] = sorted({r for name in ALL for r in EXTRAS[name]})
 
 setup(

@@ -1,35 +1,13 @@
 """Stored results, each with the machine that it was measured on."""
 
 import json
-import os
-import platform
-from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("spacy", "spacy-transformers", "torch", "transformers", "onnxruntime")
+from spacy_mslm.util.machine import describe_machine
+
 FILE = "machine.json"
 UNKNOWN = "not recorded"
-
-
-def describe_machine() -> dict[str, str | int]:
-    """Return processor, number of cores, versions and date."""
-    cpu = _cpu_info()
-    found: dict[str, str | int] = {
-        "cpu": cpu.get("model name") or platform.processor(),
-        "cores": os.cpu_count() or 0,
-        "python": platform.python_version(),
-    }
-    # Virtual machines give the same name to processors of several generations.
-    if "cpu family" in cpu:
-        found["cpu_family_model"] = f"{cpu['cpu family']}/{cpu.get('model', '')}"
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return {**found, "date": date.today().isoformat()}
 
 
 def write_result(path: Path, result: dict[str, Any]) -> dict[str, Any]:
@@ -56,11 +34,3 @@ def load_machine(folder: Path) -> dict[str, str | int] | str:
     """Return the description of the machine that a run was made on, or UNKNOWN."""
     path = folder / FILE
     return json.loads(path.read_text()) if path.exists() else UNKNOWN
-
-
-def _cpu_info() -> dict[str, str]:
-    """Read the facts about the first processor (Linux only)."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text().partition("\n\n")[0] if path.exists() else ""
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import srsly
 import typer
 
 from spacy_mslm.cli import mslm_cli
@@ -89,6 +90,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (given / "kill").touch()
     (given / "assets" / "ncbi_disease").mkdir(parents=True)
     write_iob(given / "assets" / "ncbi_disease" / "train.tsv", TRAIN)
+    spec = {
+        "split": "dev",
+        "sets": {"one": {"train": "corpus/train.spacy", "dev": "corpus/dev.spacy"}},
+        "seeds": [0],
+        "encoder": "input/encoder",
+        "overrides": SETTINGS,
+        "trials": {"x": {"config": str(ROOT / "configs" / "mslm.cfg")}},
+    }
+    srsly.write_yaml(given / "spec.yml", spec)
     broken = {
         "broken.tsv": f"{CANARY}\tI-\n\x00{CANARY}\n",
         "broken.jsonl": f'{{"text": "{CANARY}", "spans": [{{"start": 0, "end": 99}}]}}\n{CANARY}\n',
@@ -145,6 +155,7 @@ def commands() -> list[tuple[bool, list[str]]]:
         (True, [*mslm, "heatmap", pipeline, "input/text.txt", "-o", "heatmap.html"]),
         (True, [*mslm, "report", "metrics", "report"]),
         (True, [*mslm, "pretrain", pretraining, "new_encoder", *options(tiny)]),
+        (True, [*mslm, "sweep", "input/spec.yml", "sweep"]),
         (True, [*mslm, "shrink", "input/encoder", "shrunk", "--layers", "0"]),
         (True, [*weak, "label", labelling, *options({**notes, "paths.output": "weak"})]),
         (True, [*weak, "terms", labelling, *options(notes)]),

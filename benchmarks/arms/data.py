@@ -16,11 +16,12 @@ from spacy_mslm.inference.decoding import bio_spans, decode_bio, transition_scor
 from spacy_mslm.masking.views import gold_row
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
+from spacy_mslm.tasks.sweeping.data import without_sentences
 from spacy_mslm.text.sentences import sentence_docs
 from spacy_mslm.training.self_training import soft_gold
 from spacy_mslm.types import Mention, Pieces, Row
 
-from ..accuracy import ROOT, write_text
+from ..accuracy import ROOT
 from ..reference import CONFIGS, SPLITS
 from .training import soft
 
@@ -69,7 +70,8 @@ def gold_rows(pipe: MSLM, examples: list) -> list[Row]:
 def text_file() -> Path:
     path = RUN / "text.txt.gz"
     if not path.exists():
-        write_text(SHARED / "text" / "mtl.txt.gz", DATA, path)
+        held_out = [p for s in ("dev", "test") for p in DATA.glob(f"*/{SPLITS[s]}")]
+        without_sentences(SHARED / "text" / "mtl.txt.gz", held_out, path)
     return path
 
 

@@ -20,10 +20,14 @@ from spacy.language import Language
 from spacy_mslm.masking.even import EvenMasking, Unit
 from spacy_mslm.pipeline.component import MSLM
 from spacy_mslm.pipeline.find import find_mslm
+from spacy_mslm.scoring.counts import pack
+from spacy_mslm.tasks.sweeping.results import row_key
+from spacy_mslm.tasks.sweeping.scores import score
 from spacy_mslm.training.swap import confirmed, swap_mentions
 from spacy_mslm.types import UNMASKED, MaskableWindow, Row
+from spacy_mslm.util.locks import append_line, read_lines
 
-from ..accuracy import ROOT, _done, _store, pack, score
+from ..accuracy import ROOT
 from ..machine import describe_machine
 from ..reference import SPLITS
 from .data import (
@@ -83,7 +87,7 @@ class Settings:
 def main(text: str) -> None:
     settings = Settings(**json.loads(text))
     RUN.mkdir(parents=True, exist_ok=True)
-    if settings.key in _done(RESULTS):
+    if settings.key in {row_key(row) for row in read_lines(RESULTS)}:
         return
     kinds = {"vanilla": run_vanilla, "adapt": run_adapt}
     kinds[settings.kind](settings)
@@ -228,7 +232,7 @@ def store(settings: Settings, name: str, nlp: Language, seconds: float, adaptati
         "settings": {k: v for k, v in asdict(settings).items() if k not in ("name", "set", "seed")},
         "counts": pack(counts),
     }
-    _store(row, RESULTS)
+    append_line(RESULTS, row)
     log(
         f"{name} {settings.set} s{settings.seed}: "
         + " ".join(f"{key} {100 * row[key]:.2f}" for key in ("p", "f", "em", "em_unseen", "ece"))

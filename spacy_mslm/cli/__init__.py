@@ -21,8 +21,10 @@ from . import (  # noqa: F401
     pretrain,
     report,
     shrink,
+    sweep,
     train,
     try_,
+    tune,
     verify,
     weak,
 )

@@ -7,6 +7,8 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     convert               convert annotated files to .spacy files       convert
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     train                 train a pipeline, with checkpoints            train
+    tune                  find masking rates for a corpus               tune
+    sweep                 train several configs, sets and seeds         sweep
     pretrain              train an encoder on plain text                pretrain
     shrink                make an encoder smaller                       shrink
     find_entities         find the entities of one text                 try
@@ -52,8 +54,10 @@ if TYPE_CHECKING:
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
+    from .sweeping.sweep import Swept, sweep
     from .training import Trained, train
     from .trying import Found, find_entities
+    from .tuning import Tuned, tune
     from .verification import Verification, verify
     from .weak import LabelledCorpus, count_terms, label, score_labels
 
@@ -73,8 +77,10 @@ _MODULES = {
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
+    ".sweeping.sweep": ("Swept", "sweep"),
     ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
+    ".tuning": ("Tuned", "tune"),
     ".verification": ("Verification", "verify"),
     ".weak": ("LabelledCorpus", "count_terms", "label", "score_labels"),
 }

@@ -2,16 +2,18 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spacy_mslm.engine.place import Engine
-from spacy_mslm.tasks import annotate, label
+from spacy_mslm.tasks import annotate, label, sweep
+from spacy_mslm.util.locks import read_lines
 
 from ..commands import run_python
+from ..tasks.sweeping.specs import LEARNING, write_spec
 from ..tasks.test_annotate import NO_MASKS, contents, make_texts, write_jsonl
 
 pytest.importorskip("ray", reason="needs the extra ray")
@@ -25,6 +27,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster whose head takes no work, with two nodes that do."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # by default, others have priority
+    # Nor are workers killed because others use the memory of the machine.
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     from ray.cluster_utils import Cluster
 
     memory = {"object_store_memory": 80 * 2**20}
@@ -38,12 +42,22 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         cluster.shutdown()
 
 
-def kill_node(cluster: Any, folder: Path, finished: int) -> threading.Thread:
+def finished_chunks(folder: Path) -> int:
+    return len(list((folder / "done").glob("*.json")))
+
+
+def finished_trials(folder: Path) -> int:
+    return len(read_lines(folder / "results.jsonl"))
+
+
+def kill_node(
+    cluster: Any, folder: Path, finished: int, count: Callable[[Path], int] = finished_chunks
+) -> threading.Thread:
     """Kill a node when some chunks are finished."""
 
     def watch() -> None:
-        until = time.monotonic() + 600
-        while len(list((folder / "done").glob("*.json"))) < finished:
+        until = time.monotonic() + 1800
+        while count(folder) < finished:
             time.sleep(0.02)
             if time.monotonic() > until:
                 return
@@ -95,6 +109,35 @@ def test_labelling_survives_a_node(cluster, tmp_path):
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
+@pytest.mark.timeout(3600)
+def test_a_sweep_survives_a_node(cluster, tmp_path):
+    grid = {"training.dropout": [0.0, 0.1, 0.2]}
+    settings = {"config": str(ROOT / "configs" / "vanilla.cfg"), "grid": grid}
+    spec = write_spec(tmp_path, seeds=[0, 1, 2, 3], overrides=LEARNING, **settings)
+    killer = kill_node(cluster, tmp_path / "ray", 3, finished_trials)
+    swept = sweep(spec, tmp_path / "ray", engine=Engine.ray, address=cluster.address)
+    killer.join()
+    assert len(cluster.worker_nodes) == 1
+    assert swept.trials == 12 and not swept.failures
+    rows = read_lines(swept.path)
+    assert len({(row["trial"], row["seed"]) for row in rows}) == len(rows) == 12
+    # Each training ended once, though that of the dead node was begun twice.
+    logs = [path.read_text("utf8") for path in (tmp_path / "ray").glob("*/train.log")]
+    assert [log.count("Saved pipeline") for log in logs] == [1] * 12
+    local = sweep(spec, tmp_path / "local", threads=1, jobs=2)
+    assert scores(rows) == scores(read_lines(local.path))
+    assert len({row["ece"] for row in rows}) == 12
+
+
+def scores(rows: list[dict]) -> dict:
+    """All that does not depend on the time, by trial and seed."""
+    changing = ("cpu_seconds", "adaptation_cpu_seconds", "machine")
+    return {
+        (row["trial"], row["seed"]): {k: v for k, v in row.items() if k not in changing}
+        for row in rows
+    }
+
+
 def test_ray_starts_on_this_machine_alone(model, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")
@@ -124,5 +167,7 @@ def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path, address, messa
     config = ROOT / "configs" / "weak.cfg"
     with pytest.raises(ValueError, match=message):
         label(config, {**settings, "paths.output": str(tmp_path / "out")}, **ray)
+    with pytest.raises(ValueError, match=message):
+        sweep(tmp_path / "spec.yml", tmp_path / "out", **ray)
     assert time.monotonic() - start < 120
     assert not list(tmp_path.iterdir())
