@@ -28,10 +28,14 @@ class Overlap(NamedTuple):
 
 
 class PMIVocabulary(NamedTuple):
-    """Collocations in the order of the file, and their overlap with the entities if requested."""
+    """Collocations in the order of the file, and their overlap with the entities if requested.
+
+    mentions: The number of different mentions in the training set, None without the overlap.
+    """
 
     collocations: list[Collocation]
     overlap: Overlap | None
+    mentions: int | None = None
 
 
 def build_pmi_vocabulary(
@@ -61,6 +65,40 @@ def build_pmi_vocabulary(
     Raises:
         ValueError: If there are no such collocations.
     """
+    found = find_pmi_vocabulary(
+        train_path,
+        min_count=min_count,
+        min_chars=min_chars,
+        stop_words=stop_words,
+        lang=lang,
+        overlap=overlap,
+        spans_key=spans_key,
+    )
+    filters = f"words of at least {min_chars} letters and digits"
+    if stop_words:
+        filters += f", no stop word ({lang})"
+    notes = [
+        f"PMI vocabulary of {train_path.name}: {len(found.collocations)} collocations",
+        f"at least {min_count} occurrences, {filters}",
+        "longest first, ranked by PMI within each length; masked in this order",
+    ]
+    output_path.parent.mkdir(parents=True, exist_ok=True)
+    # Collocations are text of the training set.
+    write_collocations(output_path, found.collocations, notes, mode_like(train_path))
+    return found
+
+
+def find_pmi_vocabulary(
+    train_path: Path,
+    *,
+    min_count: int = 5,
+    min_chars: int = 2,
+    stop_words: bool = True,
+    lang: str = "en",
+    overlap: bool = False,
+    spans_key: str | None = None,
+) -> PMIVocabulary:
+    """Find the collocations of a training set; see `build_pmi_vocabulary` for the arguments."""
     nlp = spacy.blank(lang)
     mentions: set[tuple[str, ...]] = set()
 
@@ -84,20 +122,9 @@ def build_pmi_vocabulary(
             "and passes the filters. Lower --min-count, turn the filters off (--min-chars 0 "
             "--no-stop-words), or give more text."
         )
-    filters = f"words of at least {min_chars} letters and digits"
-    if stop_words:
-        filters += f", no stop word ({lang})"
-    notes = [
-        f"PMI vocabulary of {train_path.name}: {len(vocabulary)} collocations",
-        f"at least {min_count} occurrences, {filters}",
-        "longest first, ranked by PMI within each length; masked in this order",
-    ]
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    # Collocations are text of the training set.
-    write_collocations(output_path, vocabulary, notes, mode_like(train_path))
-    return PMIVocabulary(
-        vocabulary, compare_with_mentions(vocabulary, mentions) if overlap else None
-    )
+    if not overlap:
+        return PMIVocabulary(vocabulary, None)
+    return PMIVocabulary(vocabulary, compare_with_mentions(vocabulary, mentions), len(mentions))
 
 
 def compare_with_mentions(
