@@ -4,6 +4,6 @@
                               ├── tables ──> Table ──> page, CSV
     data/paper ── published ──┘                └─ figures ──> PNG
 
-`rows` reads the trials of `spacy mslm sweep`, `published` the paper's figures, `specs` the trials
-that fill a table, `tables` has a function for each table, `render` writes all of them.
+`tasks.rows` reads the trials of `spacy mslm sweep`, `published` the paper's figures, `specs` the
+trials that fill a table. `tables` has a function for each table, `paper` writes all of them.
 """

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ...scoring.seeds import EM, F1, Comparison, Spread, pair_seeds, spread
 from ...scoring.seeds import compare_models as compare_counts
-from .rows import Rows
+from ..rows import Rows
 
 # How our figures were measured, as the heading of their column.
 PROTOCOLS = {

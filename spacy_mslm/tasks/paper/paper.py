@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ...util.files import replace_files
 from ..curves import SCORE, find_drawing
+from ..rows import read_rows
 from . import specs
 from .csv_file import render_csv
 from .curves import curve_panels
 from .lines import Table
 from .page import render_page
-from .rows import read_rows
 from .tables import KINDS, Sources, make_table
 
 PAGE = "paper.html"

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...scoring.seeds import spread
+from ..rows import Rows
 from . import specs
 from .corpora import corpus_lines, vocabulary_lines
 from .curves import curve_lines
 from .lines import Line, Ours, Table, measure
 from .published import SETS, find, show_name
-from .rows import Rows
 
 ENCODERS = ("biobert", "pubmedbert", "bioelectra", "scibert")
 OUR_ENCODER = "mslm-mini"

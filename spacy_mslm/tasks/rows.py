@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...scoring.counts import unpack
+from ..scoring.counts import unpack
 
 # The text that a score is measured on, and the prefix of its scores in a row. `own` is masked with
 # the rates of the trial itself, `masked` with the same rates for all trials.
