@@ -41,9 +41,9 @@ INTRODUCTION = (
     "Figures of Abaho et al., “Improving Pre-trained Language Model Sensitivity via Mask Specific "
     "losses” (2024), with ours beside them. Ours are means over seeds, ± the standard deviation.",
     "Clean text is the text as it is. Masked text has its gold mentions replaced by [MASK] before "
-    "tagging, as in the code of the paper's authors, so that the model sees where they are. "
-    "Figures on clean text and on masked text cannot be compared, nor ours with the paper's where "
-    "the setting differs.",
+    "tagging, as in the code of the paper's authors, so that the model sees where they are. The "
+    "paper does not say which text its vanilla models read. Figures on clean text and on masked "
+    "text cannot be compared, nor ours with the paper's where the setting differs.",
 )
 
 
