@@ -55,10 +55,11 @@ class Rows:
         """Return the rows of a trial by seed."""
         return self._rows.get((trial, dataset), {})
 
-    def sets(self, trials: Iterable[str]) -> list[str]:
-        """Return the sets that any of some trials was run on."""
-        names = set(trials)
-        return sorted({dataset for trial, dataset in self._rows if trial in names})
+    def sets(self, trials: Iterable[str] | None = None) -> list[str]:
+        """Return the sets that any of some trials was run on; by default of all trials."""
+        names = None if trials is None else set(trials)
+        found = (dataset for trial, dataset in self._rows if names is None or trial in names)
+        return sorted(set(found))
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))

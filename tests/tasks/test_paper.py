@@ -17,12 +17,13 @@ import srsly
 from spacy_mslm.scoring.counts import COUNTS, pack
 from spacy_mslm.scoring.seeds import spread
 from spacy_mslm.tasks.paper import specs
+from spacy_mslm.tasks.paper.contents import KINDS, make_table
 from spacy_mslm.tasks.paper.csv_file import render_csv
 from spacy_mslm.tasks.paper.lines import Line, Ours, Table, measure
 from spacy_mslm.tasks.paper.page import render_page
 from spacy_mslm.tasks.paper.paper import choose_tables, write_paper
 from spacy_mslm.tasks.paper.published import find, read_published
-from spacy_mslm.tasks.paper.tables import KINDS, Sources, make_table, rate_trial, show_published
+from spacy_mslm.tasks.paper.tables import Sources, rate_trial, show_published
 from spacy_mslm.tasks.rows import Row, Rows, read_rows
 
 from ..commands import run_spacy
@@ -167,6 +168,15 @@ def test_every_table_can_be_made_of_nothing(tmp_path: Path) -> None:
         assert table.lines or name == "figure2"
         assert all(li.command or li.labels[1] == "GreenBioBERT" for li in table.lines), name
         assert all(len(li.labels) == len(table.columns) for li in table.lines)
+
+
+def test_sets_that_the_paper_does_not_have_are_shown(tmp_path: Path) -> None:
+    rows = [make_row(t, "my_notes", 0, 10) for t in ("vanilla", "mslm", rate_trial(0.5, 0.0))]
+    write_rows(tmp_path / "a.jsonl", rows)
+    for name, number in (("table8", 2), ("table10", 2), ("figure4", 16)):
+        table = make_table(name, sources(tmp_path))
+        assert sum(li.labels[0] == "my_notes" for li in table.lines) == number
+        assert sum("clean" in li.ours for li in table.lines) == 2
 
 
 def test_perplexity_is_not_in_percent(results: Path) -> None:

@@ -9,11 +9,12 @@ from ...util.files import replace_files
 from ..curves import SCORE, find_drawing
 from ..rows import read_rows
 from . import specs
+from .contents import KINDS, make_table
 from .csv_file import render_csv
 from .curves import curve_panels
 from .lines import Table
 from .page import render_page
-from .tables import KINDS, Sources, make_table
+from .tables import Sources
 
 PAGE = "paper.html"
 

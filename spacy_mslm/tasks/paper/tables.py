@@ -1,6 +1,6 @@
 """One function for each table and figure of the paper."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,14 +9,11 @@ from ..rows import Rows
 from . import specs
 from .corpora import corpus_lines, vocabulary_lines
 from .curves import curve_lines
-from .lines import Line, Ours, Table, measure
+from .lines import Line, Ours, measure
 from .published import SETS, find, show_name
 
 ENCODERS = ("biobert", "pubmedbert", "bioelectra", "scibert")
 OUR_ENCODER = "mslm-mini"
-# What the paper's figures were measured on: its authors' code masks the text for MSLM. What vanilla
-# models read is not said.
-MASKED = "paper (MSLM: masked text)"
 ELM_RATES = (0.25, 0.5, 0.75, 1.0)
 BLM_RATES = (0.0, 0.075, 0.15, 0.225)
 # Masks of Figure 5: what a row of the figure is, and its trial.
@@ -30,15 +27,6 @@ STRATEGIES = (
     ("PMI, 0.075", "pmi-0.075"),
     ("PMI, 0.15", "pmi-0.15"),
     ("PMI, 0.225", "pmi-0.225"),
-)
-SMALL = (
-    "The specs for mslm-mini are small: 500 labelled sentences, 60 updates of 8 sentences, an "
-    "encoder of 12 million parameters. The paper trains encoders of 110 million parameters on all "
-    "sentences for 20 epochs."
-)
-DIFFERENCES = (
-    "Differences are in points, with the 95 % interval of a paired bootstrap over seeds and "
-    "sentences. Where it contains 0, the difference may be chance."
 )
 
 
@@ -84,6 +72,10 @@ class Sources(NamedTuple):
             self.sweep(spec or specs.spec_of(trial)) if missing else "",
         )
 
+    def sets(self) -> list[str]:
+        """Return the sets of the paper, and others that trials were run on."""
+        return [*SETS, *(name for name in self.rows.sets() if name not in SETS)]
+
     def sweep(self, spec: str) -> str:
         """Return the command that runs the trials of a spec."""
         return specs.sweep_command(spec, self.output, self.results)
@@ -106,7 +98,7 @@ def _pairs(sources: Sources, table: str, metric: str, encoders: Sequence[str]) -
     """Return the lines of vanilla and MSLM on each set, with every encoder of a table."""
     lines = []
     protocols = ("clean", "masked")
-    for dataset in SETS:
+    for dataset in sources.sets():
         for encoder in (*encoders, OUR_ENCODER):
             baseline = next(trial for _, trial in _models(encoder))
             for model, trial in _models(encoder):
@@ -147,11 +139,8 @@ def table10(sources: Sources) -> list[Line]:
         if entry is not None:
             labels = (show_name(dataset), "GreenBioBERT", "vanilla")
             lines.append(Line(labels, show_published(entry), {}))
-    return sorted(lines, key=lambda line: _place(line.labels[0]))
-
-
-def _place(name: str) -> int:
-    return [show_name(dataset) for dataset in SETS].index(name)
+    order = [show_name(dataset) for dataset in sources.sets()]
+    return sorted(lines, key=lambda line: order.index(line.labels[0]))
 
 
 def table13(sources: Sources) -> list[Line]:
@@ -172,7 +161,7 @@ def table13(sources: Sources) -> list[Line]:
 def table4(sources: Sources) -> list[Line]:
     """Perplexity of vanilla and MSLM."""
     lines = []
-    for dataset in SETS:
+    for dataset in sources.sets():
         for encoder in ("biobert", "pubmedbert", OUR_ENCODER):
             for model, trial in _models(encoder):
                 entry = find("table4", set=dataset, encoder=encoder, model=model)
@@ -224,13 +213,13 @@ def table5(sources: Sources) -> list[Line]:
 def _grid_sets(sources: Sources) -> list[str]:
     trials = [name for name, _ in specs.trials("rates")]
     known = {*specs.sets_of(trials[0]), *sources.rows.sets(trials)} - {"bc2gm"}
-    return sorted(known, key=SETS.index)
+    return [dataset for dataset in sources.sets() if dataset in known]
 
 
 def table6(sources: Sources) -> list[Line]:
     """EM with and without mask-specific weights."""
     lines = []
-    for dataset in SETS:
+    for dataset in sources.sets():
         for encoder in ("biobert", "pubmedbert"):
             for model in ("mslm", "uniform"):
                 entry = find("table6", set=dataset, encoder=encoder, model=model)
@@ -281,7 +270,7 @@ def figure5(sources: Sources) -> list[Line]:
             *(trial, dataset, "em", ("clean", "masked")),
             baseline="mslm",
         )
-        for dataset in SETS
+        for dataset in sources.sets()
         if dataset in known
         for name, trial in STRATEGIES
     ]
@@ -320,164 +309,3 @@ def table11(sources: Sources) -> list[Line]:
 def figure3(sources: Sources) -> list[Line]:
     """The best F1 of vanilla and MSLM in training, and when MSLM reaches that of vanilla."""
     return curve_lines(sources.results, sources.sweep("pair"))
-
-
-class Kind(NamedTuple):
-    """What a table or figure is like.
-
-    Attributes:
-        title: Its title.
-        make: The function that makes its lines.
-        columns: The titles of their labels.
-        protocols, paper: How our figures and the paper's were measured.
-        notes: What a reader has to know.
-        also: Other names, of tables that are printed twice.
-    """
-
-    title: str
-    make: Callable[[Sources], list[Line]]
-    columns: tuple[str, ...]
-    protocols: tuple[str, ...] = ("clean", "masked")
-    paper: str = MASKED
-    notes: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-
-
-KINDS = {
-    "table8": Kind(
-        "Tables 3 and 8: EM, vanilla and MSLM",
-        table8,
-        ("set", "encoder", "model"),
-        notes=("Table 3 is the part of Table 8 on the first four sets.", DIFFERENCES, SMALL),
-        also=("table3",),
-    ),
-    "table4": Kind(
-        "Table 4: perplexity",
-        table4,
-        ("set", "encoder", "model", "masked pieces"),
-        ("perplexity",),
-        "paper, dev",
-        notes=(
-            "Ours is the perplexity of masked pieces on the test set, with ELM 1 and BLM 0.075 and "
-            "seed 0 for all models. The paper does not say which pieces its perplexity is of; at "
-            "1.1 to 4.3 it cannot be that of masked mentions.",
-            SMALL,
-        ),
-    ),
-    "table5": Kind(
-        "Table 5: EM in short and long sentences",
-        table5,
-        ("set", "ELM", "BLM", "sentences"),
-        ("clean", "masked", "own"),
-        notes=("Short: below the mean length of the test set.", SMALL),
-    ),
-    "table6": Kind(
-        "Table 6: EM with and without mask-specific weights",
-        table6,
-        ("set", "encoder", "weights"),
-        notes=(
-            "Mask-specific is MaskSpecificWeights.v1, the paper's formula. With more masked pieces "
-            "of mentions than of other words it gives both 0.5, as uniform weights do.",
-            "For MSLM on JNLPBA, Table 6 prints an EM of 89.9 where Table 8 has 88.9.",
-            DIFFERENCES,
-            SMALL,
-        ),
-    ),
-    "table9": Kind(
-        "Table 9: the corpora",
-        table9,
-        ("set", "figure"),
-        ("counts",),
-        "paper",
-        notes=("Ours are those of stats.json, which 'mslm convert' writes.",),
-    ),
-    "table10": Kind(
-        "Table 10: F1 of variants of BioBERT",
-        table10,
-        ("set", "encoder", "model"),
-        notes=(
-            "The paper quotes the figures of BioBERT and GreenBioBERT from publications that test "
-            "on clean text, beside its own ones.",
-            DIFFERENCES,
-            SMALL,
-        ),
-    ),
-    "table11": Kind(
-        "Tables 11 and 14: the PMI vocabulary",
-        table11,
-        ("set", "figure"),
-        ("counts",),
-        "paper",
-        also=("table14",),
-    ),
-    "table13": Kind(
-        "Table 13: EM on weakly labelled notes of MIMIC-III",
-        table13,
-        ("set", "encoder", "model"),
-        notes=("MIMIC-III requires an agreement with PhysioNet, so we have no figures.",),
-    ),
-    "figure2": Kind(
-        "Figure 2: confidence of each word",
-        figure2,
-        (),
-        (),
-        notes=(
-            "A picture without figures. Draw it for two models and texts of yours: python -m spacy "
-            "mslm heatmap MODEL MODEL TEXTS --output RESULTS/figure2.png",
-        ),
-    ),
-    "figure3": Kind(
-        "Figures 3 and 6: F1 in training",
-        figure3,
-        ("set", "model", "figure"),
-        ("clean",),
-        notes=(
-            "Dev set, clean text. The paper draws curves on masked dev text, without figures: MSLM "
-            "is above vanilla throughout and reaches the best F1 of vanilla after at most 7 of 20 "
-            "epochs.",
-            SMALL,
-        ),
-        also=("figure6",),
-    ),
-    "figure4": Kind(
-        "Figure 4: EM by masking rates",
-        figure4,
-        ("set", "ELM", "BLM"),
-        ("clean", "masked", "own"),
-        notes=(
-            "The paper draws heat maps without figures: EM is lowest where both rates are high, "
-            "and drops when BLM reaches 0.15.",
-            "Differences are to vanilla.",
-            DIFFERENCES,
-            SMALL,
-        ),
-    ),
-    "figure5": Kind(
-        "Figure 5: EM by masking strategy",
-        figure5,
-        ("set", "masks"),
-        notes=(
-            "The paper draws bars without figures: joint masks are above SPAN and PMI everywhere, "
-            "PMI mostly above SPAN, and both lose as the rate grows.",
-            "Differences are to joint masks.",
-            DIFFERENCES,
-            SMALL,
-        ),
-    ),
-    "across": Kind(
-        "Across corpora: F1, trained on one set and tested on another",
-        across,
-        ("trained on", "tested on", "model"),
-        notes=("Not in the paper.", DIFFERENCES, SMALL),
-    ),
-}
-
-
-def make_table(name: str, sources: Sources) -> Table:
-    """Make a table by its name."""
-    kind = KINDS[name]
-    return Table(
-        *(name, kind.title, kind.columns, kind.protocols, kind.paper),
-        kind.make(sources),
-        kind.notes,
-    )
