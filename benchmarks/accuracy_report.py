@@ -69,7 +69,7 @@ def _minutes(runs: list[dict]) -> str:
 def paired_counts(rows: list[dict], name: str, dataset: str, baseline: str) -> np.ndarray | None:
     """Return (2, seeds, sentences, counts) of the baseline and a trial for the seeds that both
     have, or None."""
-    found: dict[str, dict[int | str, np.ndarray]] = {baseline: {}, name: {}}
+    found: dict[str, dict[int, np.ndarray]] = {baseline: {}, name: {}}
     for row in rows:
         if row["trial"] in found and row["set"] == dataset:
             found[row["trial"]][row["seed"]] = unpack(row["counts"])

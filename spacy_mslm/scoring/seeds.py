@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from .bootstrap import Difference, paired_bootstrap
 
+Seed = TypeVar("Seed", int, str)
 # The scores that are compared, by what `rate_differences` returns.
 F1, EM, UNSEEN = 0, 1, 2
 
@@ -67,7 +68,7 @@ class Comparison(NamedTuple):
 
 
 def pair_seeds(
-    baseline: Mapping[int | str, np.ndarray], other: Mapping[int | str, np.ndarray]
+    baseline: Mapping[Seed, np.ndarray], other: Mapping[Seed, np.ndarray]
 ) -> np.ndarray | None:
     """Return (2, seeds, documents, counts) of the seeds that two models have in common.
 
@@ -83,7 +84,7 @@ def pair_seeds(
         return None
     both = [
         (baseline[seed], other[seed])
-        for seed in sorted(baseline.keys() & other.keys(), key=str)
+        for seed in sorted(baseline.keys() & other.keys())
         if _same(reference, baseline[seed]) and _same(reference, other[seed])
     ]
     return np.array(both).swapaxes(0, 1) if both else None

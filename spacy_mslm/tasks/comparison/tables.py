@@ -84,7 +84,7 @@ class Result(NamedTuple):
                 found.setdefault(label, []).extend([rates["f"]] if "f" in rates else [])
         return found
 
-    def counts(self) -> dict[int | str, np.ndarray]:
+    def counts(self) -> dict[str, np.ndarray]:
         """Return (documents, 3) gold, predicted and exactly matched mentions, by seed."""
         return {
             seed: np.array(scores["mslm_documents"])
