@@ -30,17 +30,17 @@ class Overlap(NamedTuple):
 class PMIVocabulary(NamedTuple):
     """Collocations in the order of the file, and their overlap with the entities if requested.
 
-    mentions: The number of different mentions in the training set, None without the overlap.
+    mentions: The number of different mentions in the training set, 0 without the overlap.
     """
 
     collocations: list[Collocation]
     overlap: Overlap | None
-    mentions: int | None = None
+    mentions: int = 0
 
 
 def build_pmi_vocabulary(
     train_path: Path,
-    output_path: Path,
+    output_path: Path | None,
     *,
     min_count: int = 5,
     min_chars: int = 2,
@@ -49,12 +49,12 @@ def build_pmi_vocabulary(
     overlap: bool = False,
     spans_key: str | None = None,
 ) -> PMIVocabulary:
-    """Write the collocations of 2 to 4 words in a training set, ranked by PMI.
+    """Find the collocations of 2 to 4 words in a training set, ranked by PMI, and write them.
 
     Args:
         train_path: A .spacy file, a folder of them, or an IOB file. One document is in memory at
             a time.
-        output_path: The text file to write.
+        output_path: The text file to write, None for none.
         min_count: Leave out collocations with fewer occurrences.
         min_chars: Leave out collocations with a word of fewer letters and digits.
         stop_words: Leave out collocations with a stop word.
@@ -65,40 +65,6 @@ def build_pmi_vocabulary(
     Raises:
         ValueError: If there are no such collocations.
     """
-    found = find_pmi_vocabulary(
-        train_path,
-        min_count=min_count,
-        min_chars=min_chars,
-        stop_words=stop_words,
-        lang=lang,
-        overlap=overlap,
-        spans_key=spans_key,
-    )
-    filters = f"words of at least {min_chars} letters and digits"
-    if stop_words:
-        filters += f", no stop word ({lang})"
-    notes = [
-        f"PMI vocabulary of {train_path.name}: {len(found.collocations)} collocations",
-        f"at least {min_count} occurrences, {filters}",
-        "longest first, ranked by PMI within each length; masked in this order",
-    ]
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    # Collocations are text of the training set.
-    write_collocations(output_path, found.collocations, notes, mode_like(train_path))
-    return found
-
-
-def find_pmi_vocabulary(
-    train_path: Path,
-    *,
-    min_count: int = 5,
-    min_chars: int = 2,
-    stop_words: bool = True,
-    lang: str = "en",
-    overlap: bool = False,
-    spans_key: str | None = None,
-) -> PMIVocabulary:
-    """Find the collocations of a training set; see `build_pmi_vocabulary` for the arguments."""
     nlp = spacy.blank(lang)
     mentions: set[tuple[str, ...]] = set()
 
@@ -122,6 +88,18 @@ def find_pmi_vocabulary(
             "and passes the filters. Lower --min-count, turn the filters off (--min-chars 0 "
             "--no-stop-words), or give more text."
         )
+    filters = f"words of at least {min_chars} letters and digits"
+    if stop_words:
+        filters += f", no stop word ({lang})"
+    notes = [
+        f"PMI vocabulary of {train_path.name}: {len(vocabulary)} collocations",
+        f"at least {min_count} occurrences, {filters}",
+        "longest first, ranked by PMI within each length; masked in this order",
+    ]
+    if output_path is not None:
+        output_path.parent.mkdir(parents=True, exist_ok=True)
+        # Collocations are text of the training set.
+        write_collocations(output_path, vocabulary, notes, mode_like(train_path))
     if not overlap:
         return PMIVocabulary(vocabulary, None)
     return PMIVocabulary(vocabulary, compare_with_mentions(vocabulary, mentions), len(mentions))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...scoring.seeds import Spread
 from ..conversion import STATISTICS
-from ..pmi import PMIVocabulary, find_pmi_vocabulary
+from ..pmi import PMIVocabulary, build_pmi_vocabulary
 from ..table9 import DECIMALS, ComparedFigure, compare, read_paper
 from .lines import Line, Ours
 from .published import SETS, find, read_published, show_name
@@ -76,7 +76,7 @@ def vocabulary_lines(corpora: Path | None) -> list[Line]:
         train = None if corpora is None else corpora / dataset / "train.spacy"
         found = {}
         if train is not None and train.exists():
-            found = _vocabulary_figures(find_pmi_vocabulary(train, overlap=True))
+            found = _vocabulary_figures(build_pmi_vocabulary(train, None, overlap=True))
         elif find("table11", set=dataset) is None:
             continue
         for figure, name in VOCABULARY.items():
@@ -95,7 +95,7 @@ def vocabulary_lines(corpora: Path | None) -> list[Line]:
 
 def _vocabulary_figures(vocabulary: PMIVocabulary) -> dict[str, float]:
     """Return the figures of Table 11, and how many entries of Table 14 a vocabulary has."""
-    assert vocabulary.overlap is not None and vocabulary.mentions is not None
+    assert vocabulary.overlap is not None
     known = {" ".join(entry.words).lower() for entry in vocabulary.collocations}
     printed = [entry["collocation"].lower() for entry in read_published()["table14"]]
     terms = len(vocabulary.overlap.terms)

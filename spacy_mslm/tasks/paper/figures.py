@@ -44,7 +44,8 @@ def _draw_panel(axes, lines: Sequence[Line], protocol: str) -> None:  # type: ig
             place = ys.index(line.labels[1]), xs.index(line.labels[2])
             values[place] = line.ours[protocol].spread.mean
     axes.imshow(values, cmap="Blues", aspect="auto", origin="lower")
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    known = values[~np.isnan(values)]
+    middle = (known.min() + known.max()) / 2 if known.size else 0.0
     for (y, x), value in np.ndenumerate(values):
         shown = "–" if np.isnan(value) else f"{value:.1f}"
         colour = "white" if value > middle else "black"
