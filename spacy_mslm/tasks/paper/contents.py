@@ -107,6 +107,10 @@ KINDS = {
         ("set", "figure"),
         ("counts",),
         "paper",
+        notes=(
+            "Ours are of the training sets: collocations that occur five times, without stop words.",
+            "The paper does not say of what its terms are counted.",
+        ),
         also=("table14",),
     ),
     "table13": Kind(

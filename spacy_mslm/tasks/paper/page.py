@@ -1,6 +1,7 @@
 """The tables as a self-contained HTML page, without scripts or external files."""
 
 import base64
+import struct
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
@@ -17,7 +18,7 @@ body {
 }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 nav { columns: 18rem; margin: 1rem 0; } nav a { display: block; color: #08519c; }
-.scroll { overflow-x: auto; border: 1px solid #ddd; }
+.scroll { overflow-x: auto; border: 1px solid #ddd; width: fit-content; max-width: 100%; }
 table { border-collapse: collapse; font-size: .93rem; }
 th, td { padding: .3rem .7rem; text-align: right; vertical-align: top; }
 tbody tr { border-top: 1px solid #e3e3e3; }
@@ -34,7 +35,13 @@ figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 .notes { color: #424242; font-size: .93rem; max-width: 60rem; padding-left: 1.2rem; }
 @media (max-width: 600px) {
   body { padding: 1rem .8rem; }
-  th, td { padding: .3rem .45rem; }
+  table { font-size: .8rem; }
+  th, td { padding: .25rem .35rem; }
+  tbody th { white-space: normal; }
+  tbody th:first-child { position: sticky; left: 0; background: #fff; min-width: 4.4rem; }
+  td small { min-width: 9rem; }
+  td.missing { min-width: 11rem; }
+  figure.wide { overflow-x: auto; } figure.wide img { max-width: none; width: 44rem; }
 }
 """
 INTRODUCTION = (
@@ -70,12 +77,18 @@ def render_page(tables: Sequence[Table], pictures: Mapping[str, bytes]) -> bytes
             notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
             parts.append(f'<ul class="notes">{notes}</ul>')
         if table.name in pictures:
-            data = base64.b64encode(pictures[table.name]).decode("ascii")
-            source = f"data:image/png;base64,{data}"
-            parts.append(f'<figure><img src="{source}" alt="{escape(table.title)}"></figure>')
+            parts.append(_picture(table, pictures[table.name]))
         if table.lines:
             parts.append(_table(table))
     return "\n".join([*parts, "</body></html>", ""]).encode("utf8")
+
+
+def _picture(table: Table, png: bytes) -> str:
+    """Return a picture. One that is too wide for a phone can be scrolled there."""
+    width, height = struct.unpack(">II", png[16:24])
+    kind = ' class="wide"' if width > 1.2 * height else ""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    return f'<figure{kind}><img src="{source}" alt="{escape(table.title)}"></figure>'
 
 
 def _table(table: Table) -> str:
