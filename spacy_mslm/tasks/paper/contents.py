@@ -108,8 +108,8 @@ KINDS = {
         ("counts",),
         "paper",
         notes=(
-            "Ours are of the training sets: collocations that occur five times, without stop words.",
-            "The paper does not say of what its terms are counted.",
+            "Ours are of the training sets: collocations that occur five times or more, without "
+            "stop words. The paper does not say what its terms are counted over.",
         ),
         also=("table14",),
     ),
