@@ -2,11 +2,13 @@
 
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .curves import Curve
+if TYPE_CHECKING:
+    from .curves import Curve
 
 DPI = 150
 # From dark to light, so that they differ in greyscale.
@@ -14,7 +16,7 @@ COLOURS = ("#08306b", "#d94801", "#4292c6", "#737373", "#9ecae1", "#bdbdbd")
 MARKERS = "os^Dv*"
 
 
-def draw_curves(panels: Sequence[tuple[str, Sequence[Curve]]], score: str) -> bytes:
+def draw_curves(panels: Sequence[tuple[str, Sequence["Curve"]]], score: str) -> bytes:
     """Draw curves as a PNG, in one or more panels with titles below each other."""
     figure = Figure(figsize=(6.0, 0.7 + 2.8 * len(panels)), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
