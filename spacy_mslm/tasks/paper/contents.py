@@ -68,7 +68,11 @@ KINDS = {
         tables.table5,
         ("set", "ELM", "BLM", "sentences"),
         ("clean", "masked", "own"),
-        notes=("Short: below the mean length of the test set.", SMALL),
+        notes=(
+            "Short: below the mean length of the test set. The rows need the scores em_short and "
+            "em_long, which 'python -m benchmarks paper' writes.",
+            SMALL,
+        ),
     ),
     "table6": Kind(
         "Table 6: EM with and without mask-specific weights",
