@@ -170,7 +170,7 @@ def run_trial(trial: Trial, data: dict[str, Path], encoder: Path, log: Path) -> 
     nlp = init_nlp(config)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file:
-        nlp, _ = train(nlp, None, stdout=file, stderr=file)  # type: ignore[assignment]
+        nlp, _ = train(nlp, None, stdout=file, stderr=file)
     seconds = time.process_time() - start
     scores, counts = score(nlp, data, trial)
     return {

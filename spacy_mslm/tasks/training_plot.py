@@ -33,7 +33,7 @@ def draw_curves(panels: Sequence[tuple[str, Sequence["Curve"]]], score: str) -> 
         axes.set_ylim(bottom=0)
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.legend(frameon=False, fontsize=8, loc="upper left")
     axes.set_xlabel("updates")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
