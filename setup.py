@@ -140,7 +140,7 @@ setup(
     author="The spacy-mslm team",
     python_requires=">=3.10",
     packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
-    package_data={"spacy_mslm": ["py.typed", "data/*.json"]},
+    package_data={"spacy_mslm": ["py.typed", "data/*.json", "data/paper/*"]},
     install_requires=BASE,
     extras_require=EXTRAS,
     entry_points=ENTRY_POINTS,

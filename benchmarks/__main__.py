@@ -7,6 +7,7 @@ from .annotate import annotate
 from .long_text import long_text
 from .masking_cost import masking_cost
 from .operations import operations
+from .paper import paper_trials
 from .reference import reference, report
 from .reliability import reliability
 from .scale import scale
@@ -30,6 +31,7 @@ app.command("strategies-report")(strategies_report)
 app.command("masking-cost")(masking_cost)
 app.command("reliability")(reliability)
 app.command("operations")(operations)
+app.command("paper")(paper_trials)
 app.command("scale")(scale)
 app.command("several-types")(several_types)
 app.command("speed")(speed)

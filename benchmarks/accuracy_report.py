@@ -1,18 +1,15 @@
 """Report results of trials: means over seeds, differences to a baseline, bootstrap intervals."""
 
-import base64
 import json
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 import numpy as np
 from wasabi import msg
 
-from spacy_mslm.scoring.bootstrap import Difference, paired_bootstrap
-
-N_COUNTS = 5  # of accuracy.COUNTS: gold, predicted, exact, gold and exact of unseen mentions
+from spacy_mslm.scoring.counts import unpack
+from spacy_mslm.scoring.seeds import compare_models, pair_seeds, spread
 
 
 def accuracy_report(results: Iterable[Path], baseline: str) -> None:
@@ -39,8 +36,8 @@ def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
     own = [row for row in rows if row["trial"] == name]
     for dataset in sorted({row["set"] for row in own}):
         runs = [row for row in own if row["set"] == dataset]
-        cells = [_spread([100 * run[score] for run in runs]) for score in ("p", "em", "f")]
-        cells.append(_spread([100 * run["em_unseen"] for run in runs]))
+        cells = [str(spread([100 * run[score] for run in runs])) for score in ("p", "em", "f")]
+        cells.append(str(spread([100 * run["em_unseen"] for run in runs])))
         cells.append(_minutes(runs))
         differences: tuple = ("", "", "", "")
         pair = paired_counts(rows, name, dataset, baseline)
@@ -56,20 +53,10 @@ def _lines(rows: list[dict], name: str, baseline: str) -> list[tuple]:
 def _comparable(pairs: list[np.ndarray]) -> tuple:
     """Return the differences, and that of F1 for each seed: a bootstrap of two or three seeds says
     little. There is none on unseen mentions if the two sides were trained on other mentions."""
-    f, em, unseen = compare(pairs)
+    f, em, unseen = compare_models(pairs)
     same = all((pair[0, ..., 3] == pair[1, ..., 3]).all() for pair in pairs)
-    seeds = "" if len(pairs) > 1 else " ".join(f"{value:+.1f}" for value in _by_seed(pairs[0]))
-    return f, seeds, em, unseen if same else ""
-
-
-def _by_seed(pair: np.ndarray) -> list[float]:
-    """Return the difference of F1 for each seed, in points."""
-    totals = pair.sum(axis=2).astype(float)
-    return [float(_differences(totals[:, [seed]])[0]) for seed in range(totals.shape[1])]
-
-
-def _spread(values: list[float]) -> str:
-    return f"{mean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    seeds = "" if len(pairs) > 1 else " ".join(f"{value:+.1f}" for value in f.by_seed)
+    return f.difference, seeds, em.difference, unseen.difference if same else ""
 
 
 def _minutes(runs: list[dict]) -> str:
@@ -86,32 +73,4 @@ def paired_counts(rows: list[dict], name: str, dataset: str, baseline: str) -> n
     for row in rows:
         if row["trial"] in found and row["set"] == dataset:
             found[row["trial"]][row["seed"]] = unpack(row["counts"])
-    seeds = sorted(found[baseline].keys() & found[name].keys())
-    if not seeds:
-        return None
-    return np.array([[found[side][seed] for seed in seeds] for side in (baseline, name)])
-
-
-def unpack(text: str) -> np.ndarray:
-    """Decode the (sentences, counts) that `accuracy.pack` encoded."""
-    data = zlib.decompress(base64.b64decode(text))
-    return np.frombuffer(data, dtype=np.uint8).reshape(-1, N_COUNTS)
-
-
-def compare(pairs: list[np.ndarray]) -> tuple[Difference, Difference, Difference]:
-    """Return the differences in F1, EM and EM on unseen mentions, as means over the sets.
-
-    Args:
-        pairs: (2, seeds, sentences, counts) of each set.
-    """
-    f, em, unseen = paired_bootstrap(pairs, _differences)
-    return f, em, unseen
-
-
-def _differences(totals: np.ndarray) -> np.ndarray:
-    """Return (3,) differences of F1, EM and unseen EM in points, from (2, seeds, counts)."""
-    gold, predicted, exact, gold_unseen, exact_unseen = np.moveaxis(totals, -1, 0)
-    f = 2 * exact / np.maximum(gold + predicted, 1)
-    scores = np.stack([f, exact / np.maximum(gold, 1), exact_unseen / np.maximum(gold_unseen, 1)])
-    baseline, trial = scores.mean(axis=2).T
-    return 100 * (trial - baseline)
+    return pair_seeds(found[baseline], found[name])

@@ -11,7 +11,9 @@ from .common import command, mslm_cli
 @command(mslm_cli, "report", failure="The report was not written")
 def report_cli(
     metrics_path: Path = Arg(
-        ..., metavar="METRICS", help="Folder with evaluations: SET/MODEL.json"
+        ...,
+        metavar="METRICS",
+        help="Folder with evaluations (SET/MODEL.json or SET/MODEL/SEED.json), or results of sweep",
     ),
     output_path: Path = Arg(..., metavar="OUTPUT", help="Output folder of report and plots"),
     title: str = Opt("Comparison of models", help="Title of the report"),
@@ -19,7 +21,9 @@ def report_cli(
 ) -> None:
     """Compare models in a Markdown file and an HTML page.
 
-    METRICS contains files written by `spacy evaluate --output` or `spacy mslm evaluate --output`.
+    METRICS contains files written by `spacy evaluate --output` or `spacy mslm evaluate --output`,
+    or is a results.jsonl of `spacy mslm sweep`. With several seeds, scores are means, and
+    differences have intervals over seeds and documents.
     """
     from ..tasks import compare
 

@@ -20,6 +20,8 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
     write_model_card      describe a pipeline in a model card           card
     verify                verify the files of a pipeline or encoder     verify
     compare               compare the scores of several models          report
+    draw_training         draw the course of trainings                  curves
+    write_paper           write the tables of the paper                 paper
     draw_heatmap          draw the confidence of models in each word    heatmap
     label                 label clinical notes automatically            weak label
     count_terms           count the names of a terminology in notes     weak terms
@@ -46,11 +48,13 @@ if TYPE_CHECKING:
     from .choices import Engine, Format, Mode, Protocol, Target
     from .comparison.report import compare
     from .conversion import Conversion, convert
+    from .curves import Curve, draw_training
     from .evaluation import Evaluation, evaluate
     from .exporting.export import Agreement, Exported, export
     from .heatmap.draw import draw_heatmap
     from .model_card import write_model_card
     from .optimization import Measured, Optimized, optimize
+    from .paper.paper import Paper, list_tables, write_paper
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
@@ -69,11 +73,13 @@ _MODULES = {
     ".choices": ("Engine", "Format", "Mode", "Protocol", "Target"),
     ".comparison.report": ("compare",),
     ".conversion": ("Conversion", "convert"),
+    ".curves": ("Curve", "draw_training"),
     ".exporting.export": ("Agreement", "Exported", "export"),
     ".evaluation": ("Evaluation", "evaluate"),
     ".heatmap.draw": ("draw_heatmap",),
     ".model_card": ("write_model_card",),
     ".optimization": ("Measured", "Optimized", "optimize"),
+    ".paper.paper": ("Paper", "list_tables", "write_paper"),
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),

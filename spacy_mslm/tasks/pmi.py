@@ -28,15 +28,19 @@ class Overlap(NamedTuple):
 
 
 class PMIVocabulary(NamedTuple):
-    """Collocations in the order of the file, and their overlap with the entities if requested."""
+    """Collocations in the order of the file, and their overlap with the entities if requested.
+
+    mentions: The number of different mentions in the training set, 0 without the overlap.
+    """
 
     collocations: list[Collocation]
     overlap: Overlap | None
+    mentions: int = 0
 
 
 def build_pmi_vocabulary(
     train_path: Path,
-    output_path: Path,
+    output_path: Path | None,
     *,
     min_count: int = 5,
     min_chars: int = 2,
@@ -45,12 +49,12 @@ def build_pmi_vocabulary(
     overlap: bool = False,
     spans_key: str | None = None,
 ) -> PMIVocabulary:
-    """Write the collocations of 2 to 4 words in a training set, ranked by PMI.
+    """Find the collocations of 2 to 4 words in a training set, ranked by PMI, and write them.
 
     Args:
         train_path: A .spacy file, a folder of them, or an IOB file. One document is in memory at
             a time.
-        output_path: The text file to write.
+        output_path: The text file to write, None for none.
         min_count: Leave out collocations with fewer occurrences.
         min_chars: Leave out collocations with a word of fewer letters and digits.
         stop_words: Leave out collocations with a stop word.
@@ -92,12 +96,13 @@ def build_pmi_vocabulary(
         f"at least {min_count} occurrences, {filters}",
         "longest first, ranked by PMI within each length; masked in this order",
     ]
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    # Collocations are text of the training set.
-    write_collocations(output_path, vocabulary, notes, mode_like(train_path))
-    return PMIVocabulary(
-        vocabulary, compare_with_mentions(vocabulary, mentions) if overlap else None
-    )
+    if output_path is not None:
+        output_path.parent.mkdir(parents=True, exist_ok=True)
+        # Collocations are text of the training set.
+        write_collocations(output_path, vocabulary, notes, mode_like(train_path))
+    if not overlap:
+        return PMIVocabulary(vocabulary, None)
+    return PMIVocabulary(vocabulary, compare_with_mentions(vocabulary, mentions), len(mentions))
 
 
 def compare_with_mentions(

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.accuracy_report import N_COUNTS, compare, unpack
-from spacy_mslm.scoring.counts import COUNTS, pack
+from spacy_mslm.scoring.counts import COUNTS, pack, unpack
 
 from ..commands import run_python
 from ..helpers import DEV
@@ -83,46 +82,7 @@ def test_trials_run_once_and_are_reported(spec, tmp_path):
 
 
 @settings(deadline=None)
-@given(arrays(np.uint8, st.tuples(st.integers(0, 40), st.just(N_COUNTS))))
+@given(arrays(np.uint8, st.tuples(st.integers(0, 40), st.just(len(COUNTS)))))
 def test_counts_survive_the_way_through_json(counts):
     assert len(COUNTS) == N_COUNTS
     assert np.array_equal(unpack(json.loads(json.dumps(pack(counts)))), counts)
-
-
-def test_differences_by_hand():
-    # Ten sentences of one gold mention; the baseline finds 5 and predicts 10, the trial finds 8 and
-    # predicts 10; of 4 unseen mentions they find 1 and 3.
-    counts = np.zeros((2, 1, 10, N_COUNTS), dtype=np.uint8)
-    counts[..., 0] = counts[..., 1] = 1
-    counts[0, 0, :5, 2] = 1
-    counts[1, 0, :8, 2] = 1
-    counts[:, 0, 4:8, 3] = 1
-    counts[0, 0, 4:5, 4] = 1
-    counts[1, 0, 4:7, 4] = 1
-    f, em, unseen = compare([counts])
-    assert f.mean == pytest.approx(100 * (16 / 20 - 10 / 20))
-    assert em.mean == pytest.approx(100 * (8 / 10 - 5 / 10))
-    assert unseen.mean == pytest.approx(100 * (3 / 4 - 1 / 4))
-    # Of ten draws, the number k of sentences 5, 6, 7 is binomial: 10 k / 10 points of EM.
-    draws = np.random.default_rng(1).binomial(10, 0.3, size=100_000)
-    assert (em.low, em.high) == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5]) * 10))
-
-
-def test_seeds_are_drawn_too():
-    """Where sentences do not differ, the interval is that of the seeds."""
-    counts = np.zeros((2, 2, 50, N_COUNTS), dtype=np.uint8)
-    counts[..., :2] = 1
-    counts[1, 1, :, 2] = 1  # one seed of the trial finds all, everything else nothing
-    _, em, _ = compare([counts])
-    assert (em.mean, em.low, em.high) == (50.0, 0.0, 100.0)
-    same, _, _ = compare([counts[[0, 0]]])
-    assert tuple(same) == (0.0, 0.0, 0.0)
-
-
-def test_sets_are_pooled_with_equal_weight():
-    small, large = (np.zeros((2, 1, n, N_COUNTS), dtype=np.uint8) for n in (10, 1000))
-    for counts in (small, large):
-        counts[..., :2] = 1
-    small[1, 0, :, 2] = 1
-    _, em, _ = compare([small, large])
-    assert em.mean == 50.0

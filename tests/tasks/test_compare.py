@@ -6,8 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from spacy_mslm.scoring.counts import pack
 from spacy_mslm.tasks.comparison.tables import make_tables, read_results, render_markdown
 
 from ..commands import run_spacy
@@ -72,6 +74,53 @@ def test_differences_have_intervals_over_documents(tmp_path: Path) -> None:
     assert "chance" not in cells["better"]
     assert cells["close"].startswith("+2.5 [") and cells["close"].endswith("], may be chance")
     assert cells["other"] == "+10.0"
+
+
+def test_seeds_are_means_and_differences_are_said_in_words(tmp_path: Path) -> None:
+    """Vanilla finds 20 and 22 of 40 mentions, MSLM 32 and 36."""
+    for model, numbers in {"vanilla": (20, 22), "mslm": (32, 36), "one": (32,)}.items():
+        for seed, number in enumerate(numbers):
+            gold = [[1, 1, int(i < number)] for i in range(40)]
+            path = tmp_path / "demo" / model / f"{seed}.json"
+            write_scores(path, number / 40, mslm_documents=gold)
+    table = make_tables(read_results(tmp_path, "vanilla"), "vanilla")[0]
+    assert table.header == ["model", "seeds", "P", "EM", "F1", "F1 to vanilla"]
+    vanilla, mslm, one = table.rows
+    assert vanilla == ["vanilla", "2", *["52.5 ± 3.5"] * 3, ""]
+    assert mslm[:5] == ["mslm", "2", *["85.0 ± 7.1"] * 3]
+    assert re.fullmatch(r"\+32\.5 \[\+\d+\.\d, \+\d+\.\d\], better with both seeds", mslm[-1])
+    # Only the seed that both have is compared: 32 - 20 of 40.
+    assert one[1] == "1" and one[-1].startswith("+30.0 [")
+    assert one[-1].endswith("], better with this seed, others may differ")
+
+
+def test_rows_of_a_sweep_are_results(tmp_path: Path) -> None:
+    rows = []
+    for dataset in ("a", "b"):
+        for trial, number in (("vanilla", 10), ("mslm", 30)):
+            counts = np.array([[1, 1, i < number, 0, 0] for i in range(40)], dtype=np.uint8)
+            f = number / 40
+            row = {"trial": trial, "set": dataset, "seed": 3, "p": f, "em": f, "f": f, "ece": 0.2}
+            rows.append({**row, "em_unseen": 0.0, "counts": pack(counts)})
+    rows[1] |= {"masked_f": 0.9, "masked_em": 0.8}
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results = read_results(tmp_path, "vanilla")
+    assert results == read_results(tmp_path / "results.jsonl", "vanilla")
+    clean, masked, other, whole = make_tables(results, "vanilla")
+    assert (clean.title, other.title) == ("a, clean text", "b, clean text")
+    assert clean.rows[1][:5] == ["mslm", "75.0", "75.0", "75.0", "0.0"]
+    assert (masked.header, masked.rows) == (["model", "EM", "F1"], [["mslm", "80.0", "90.0"]])
+    assert whole.title == "all sets, clean text: differences to vanilla"
+    ((model, sets, f1, em),) = whole.rows
+    assert (model, sets) == ("mslm", "2") and f1 == em
+    assert f1.startswith("+50.0 [") and f1.endswith("better with this seed, others may differ")
+
+
+def test_two_results_of_a_seed_are_an_error(tmp_path: Path) -> None:
+    row = {"trial": "a", "set": "demo", "seed": 1, "p": 0.5, "em": 0.5, "f": 0.5}
+    (tmp_path / "results.jsonl").write_text(2 * (json.dumps(row) + "\n"))
+    with pytest.raises(ValueError, match="two results of a on demo, clean text, seed 1"):
+        read_results(tmp_path, "vanilla")
 
 
 def test_span_groups_have_keys_of_their_own(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ...scoring.seeds import spread
 from .tables import Result, show
 
 DPI = 150
@@ -17,19 +18,27 @@ SCORES = (("F1", "{attr}_f"), ("EM", "{attr}_r"), ("EM unseen", "mslm_em_unseen"
 
 def draw_scores(title: str, results: Sequence[Result]) -> bytes:
     """Draw bars for F1, EM and EM on unseen mentions, with one colour per model, as a PNG."""
-    scores = [(n, k) for n, k in SCORES if any(r.value(k) is not None for r in results)]
+    scores = [(n, k) for n, k in SCORES if any(r.values(k) for r in results)]
     height = len(scores) * (len(results) * BAR + GAP) + 1.1
     figure = Figure(figsize=(7.0, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     step = len(results) * BAR + GAP
     for i, result in enumerate(results):
-        values = [result.value(key) for _, key in scores]
+        values = [result.values(key) for _, key in scores]
         places = [j * step + i * BAR for j in range(len(scores))]
         colour = COLOURS[i % len(COLOURS)]
-        lengths = [100 * (value or 0.0) for value in values]
-        bars = axes.barh(places, lengths, BAR * 0.9, label=result.model, color=colour)
-        labels = [show(value, share=True) for value in values]
+        spreads = [spread([100 * v for v in own]) if own else None for own in values]
+        lengths = [s.mean if s else 0.0 for s in spreads]
+        errors = [(s.sd or 0.0) if s else 0.0 for s in spreads]
+        bars = axes.barh(
+            *(places, lengths, BAR * 0.9),
+            xerr=errors if any(errors) else None,
+            label=result.model,
+            color=colour,
+            error_kw={"elinewidth": 0.8, "ecolor": "#d94801"},
+        )
+        labels = [show(own, share=True) for own in values]
         axes.bar_label(bars, labels, padding=3, fontsize=8)
     middle = (len(results) - 1) * BAR / 2
     axes.set_yticks([j * step + middle for j in range(len(scores))], [n for n, _ in scores])

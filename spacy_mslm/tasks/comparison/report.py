@@ -17,8 +17,9 @@ def compare(
     """Write tables and plots that compare evaluations.
 
     Args:
-        metrics_path: Folder with the evaluations as SET/MODEL.json, written by `evaluate` or by
-            `spacy evaluate --output`.
+        metrics_path: Folder with the evaluations as SET/MODEL.json, or as SET/MODEL/SEED.json for
+            several seeds, written by `evaluate` or by `spacy evaluate --output`; or the folder or
+            results file of `spacy mslm sweep`.
         output_path: Folder for report.md, report.html and the plots.
         title: Title of the report.
         baseline: Name of the model to compare F1 with.
