@@ -96,6 +96,8 @@ EXTRAS = {
     "project": ["build", "matplotlib>=3.8", SPACY_TRANSFORMERS],
     # Its actors are used, not Ray Data, which would add pandas and pyarrow.
     "ray": ["ray>=2.55"],
+    # `spacy mslm serve`.
+    "serve": ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
     # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
     "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
@@ -103,12 +105,15 @@ EXTRAS = {
 EXTRAS["dev"] = [
     "accelerate>=0.26",  # the Trainer of transformers, a peer of `python -m benchmarks train`
     "build",
+    "fastapi>=0.115",
+    "httpx>=0.27",  # the test client of FastAPI
     "hypothesis>=6.100",
     "matplotlib>=3.8",
     "mypy>=1.10",
     "nervaluate>=1.2",
     "onnx>=1.16",
     "onnxruntime>=1.18",
+    "prometheus-client>=0.20",
     "pyarrow>=16,<26",
     "pysbd>=0.3.4",
     "pytest>=8.0",
@@ -119,8 +124,9 @@ EXTRAS["dev"] = [
     "seqeval>=1.2.2",
     "skweak==0.3.3",
     SPACY_TRANSFORMERS,
+    "uvicorn>=0.30",
 ]
-ALL = ("weak", "onnx", "plots", "ray", "spacy-transformers")
+ALL = ("weak", "onnx", "plots", "ray", "serve", "spacy-transformers")
 EXTRAS["all"] = sorted({r for name in ALL for r in EXTRAS[name]})
 
 setup(
@@ -133,7 +139,7 @@ setup(
     author="The spacy-mslm team",
     python_requires=">=3.10",
     packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
-    package_data={"spacy_mslm": ["py.typed", "data/*.json"]},
+    package_data={"spacy_mslm": ["py.typed", "data/*.json", "server/assets/*"]},
     install_requires=BASE,
     extras_require=EXTRAS,
     entry_points=ENTRY_POINTS,

@@ -20,6 +20,7 @@ from . import (  # noqa: F401
     pmi,
     pretrain,
     report,
+    serve,
     shrink,
     train,
     try_,
