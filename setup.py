@@ -1,11 +1,27 @@
 """Metadata, requirements and entry points. Every registered name of the package is listed here,
 which is how spaCy finds it: no import of ours is needed before a config that uses it."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
+
+
+class BuildWithConfigs(build_py):
+    """Puts the training configs into the package, which `spacy mslm init` copies. In an editable
+    installation it reads them where they are."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "spacy_mslm" / "configs"
+            target.mkdir(exist_ok=True)
+            for name in ("mslm.cfg", "vanilla.cfg"):
+                shutil.copy(HERE / "configs" / name, target)
+
 
 ENTRY_POINTS = {
     "spacy_factories": [
@@ -138,8 +154,9 @@ setup(
     license="MIT",
     author="The spacy-mslm team",
     python_requires=">=3.10",
+    cmdclass={"build_py": BuildWithConfigs},
     packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
-    package_data={"spacy_mslm": ["py.typed", "data/*.json", "server/assets/*"]},
+    package_data={"spacy_mslm": ["py.typed", "data/*.json", "data/*.yml", "server/assets/*"]},
     install_requires=BASE,
     extras_require=EXTRAS,
     entry_points=ENTRY_POINTS,

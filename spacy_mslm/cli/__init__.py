@@ -16,6 +16,7 @@ from . import (  # noqa: F401
     export,
     fetch,
     heatmap,
+    init,
     optimize,
     pmi,
     pretrain,

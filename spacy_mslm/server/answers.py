@@ -9,7 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from ..pipeline.find import find_mslm
-from ..tasks.annotation.formats import entities_of, rounded
+from ..tasks.annotation.formats import entities_of
 from ..tasks.heatmap.reading import TextBlock, make_block, read_model
 from ..util.extensions import CONTEXTS, confidence_of
 from .schema import Entity
@@ -47,7 +47,7 @@ class EntityReader:
                 label=span.label_,
                 start=span.start_char,
                 end=span.end_char,
-                confidence=rounded(confidence_of(span)),
+                confidence=confidence_of(span),
                 contexts=contexts_of(span),
             )
 

@@ -105,9 +105,7 @@ def _add_page(app: FastAPI, needs_token: bool, limits: Limits) -> None:
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return Response(
-            page, media_type="text/html", headers={"Content-Security-Policy": policy}
-        )
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
 def _add_api(

@@ -28,7 +28,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.requests = Counter(
-            "mslm_requests", "Requests by path and status", ["path", "status"], registry=self.registry
+            "mslm_requests",
+            "Requests by path and status",
+            ["path", "status"],
+            registry=self.registry,
         )
         self.seconds = Histogram(
             "mslm_request_seconds",
@@ -48,9 +51,7 @@ class Metrics:
             "mslm_characters", "Characters of these texts", registry=self.registry
         )
         self.entities = Counter("mslm_entities", "Entities found in them", registry=self.registry)
-        self.waiting = Gauge(
-            "mslm_waiting_requests", "Requests that wait", registry=self.registry
-        )
+        self.waiting = Gauge("mslm_waiting_requests", "Requests that wait", registry=self.registry)
 
     def watch(self, waiting: Callable[[], float]) -> None:
         """Read the number of waiting requests from a function."""

@@ -92,7 +92,7 @@ def prepare_server(
     except ImportError as err:
         raise ImportError(
             f"The server needs packages that are not installed ({err}). Install them with 'pip "
-            "install \"spacy-mslm[serve]\"'."
+            'install "spacy-mslm[serve]"\'.'
         ) from err
     limits = Limits(characters, seconds, waiting)
     token = read_token(token_file)

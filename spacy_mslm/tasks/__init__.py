@@ -5,6 +5,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
 
     fetch_set             download a public corpus                      fetch
     convert               convert annotated files to .spacy files       convert
+    start_project         start a project for an annotated corpus       init
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     train                 train a pipeline, with checkpoints            train
     pretrain              train an encoder on plain text                pretrain
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
+    from .starting.start import Started, start_project
     from .training import Trained, train
     from .trying import Found, find_entities
     from .verification import Verification, verify
@@ -73,6 +75,7 @@ _MODULES = {
     ".pmi": ("PMIVocabulary", "build_pmi_vocabulary"),
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
+    ".starting.start": ("Started", "start_project"),
     ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
     ".verification": ("Verification", "verify"),

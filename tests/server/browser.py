@@ -1,7 +1,7 @@
 """Headless Chromium, driven through its pipe: no package is needed.
 
-    write fd 3 ──> {"id": 1, "method": "Page.navigate", ...}\\0
-    read fd 4  <── {"id": 1, "result": ...}\\0, and events
+write fd 3 ──> {"id": 1, "method": "Page.navigate", ...}\\0
+read fd 4  <── {"id": 1, "result": ...}\\0, and events
 """
 
 import base64

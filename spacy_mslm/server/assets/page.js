@@ -77,20 +77,21 @@ function showRows(entities, colour) {
     const row = element("tr");
     const type = element("td");
     type.append(element("span", colour.get(entity.label), entity.label));
-    const context = element("td");
+    const context = element("td", "contexts");
     context.append(...(entity.contexts || []).map((name) => element("span", "context", name)));
-    if (entity.contexts === null) context.append("–");
     row.append(
       element("td", "", entity.text),
       type,
       element("td", "number", entity.confidence === null ? "–" : entity.confidence.toFixed(2)),
       context,
-      element("td", "number", entity.start + "–" + entity.end),
+      element("td", "number offsets", entity.start + "–" + entity.end),
     );
     return row;
   });
   byId("rows").replaceChildren(...rows);
-  byId("table-box").hidden = rows.length === 0;
+  const box = byId("table-box");
+  box.hidden = rows.length === 0;
+  box.classList.toggle("no-context", entities.every((entity) => entity.contexts === null));
 }
 
 function word(content, confidence, inside, tag) {

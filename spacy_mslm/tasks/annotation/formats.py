@@ -50,14 +50,14 @@ def make_row(doc: Doc, keys: Iterable[str], origin: Origin, with_text: bool) -> 
             "start": span.start_char,
             "end": span.end_char,
             "label": span.label_,
-            "confidence": rounded(confidence_of(span)),
+            "confidence": _rounded(confidence_of(span)),
         }
         for span in entities_of(doc, keys)
     ]
     return {**row, **origin._asdict()}
 
 
-def rounded(confidence: float | None) -> float | None:
+def _rounded(confidence: float | None) -> float | None:
     return None if confidence is None else round(float(confidence), DIGITS)
 
 
@@ -147,7 +147,7 @@ class Spacy:
         shard = empty_bin()
         for doc in docs:
             confidences = {
-                name: {label: rounded(value) for label, value in values.items()}
+                name: {label: _rounded(value) for label, value in values.items()}
                 for name, values in doc.user_data.items()
                 if isinstance(name, tuple) and name[:2] == ("._.", "confidence")
             }

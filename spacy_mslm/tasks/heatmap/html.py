@@ -100,7 +100,7 @@ def _page(blocks: Sequence[TextBlock]) -> Iterator[str]:
 
 
 def shade_rules() -> str:
-    """Return the style rules of the shades: `.m0` to `.m20` in mentions, `.o0` to `.o20` outside."""
+    """Return the style rules of the shades: `.m0` to `.m20` in mentions, `.o0` to `.o20` else."""
     rules = []
     for inside in (True, False):
         for step in range(LEVELS + 1):
