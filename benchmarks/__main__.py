@@ -10,6 +10,7 @@ from .operations import operations
 from .reference import reference, report
 from .reliability import reliability
 from .scale import scale
+from .serve import serve
 from .several_types import several_types
 from .speed import speed
 from .strategies import strategies, strategies_report
@@ -31,6 +32,7 @@ app.command("masking-cost")(masking_cost)
 app.command("reliability")(reliability)
 app.command("operations")(operations)
 app.command("scale")(scale)
+app.command("serve")(serve)
 app.command("several-types")(several_types)
 app.command("speed")(speed)
 app.command("train")(train_speed)

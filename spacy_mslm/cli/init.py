@@ -69,10 +69,9 @@ def init_cli(
     if hint := tokenizer_hint(conversion.splits):
         msg.info(hint)
     if started.split:
-        msg.info(
-            f"Split at random into {started.split}. If documents belong together, such as those of "
-            "a patient, use --group, or give a file for each split."
-        )
+        kept = f"documents of one {group} are together" if group else "documents stay whole"
+        hint = "" if group else " --group keeps those of a patient together in JSON records."
+        msg.info(f"Split at random into {started.split}: {kept}.{hint}")
     if project.evaluated == "dev":
         msg.warn("There is no test set: scores are those of the dev set, which are too high.")
     adapted = f", after {project.adaptation_steps} of adaptation" if project.text else ""
