@@ -122,13 +122,14 @@ def _add_api(
     longest_heatmap = min(longest, HEATMAP_CHARACTERS)
 
     async def read(run: Run, texts: list[str]) -> list[Any]:
-        metrics.texts.inc(len(texts))
-        metrics.characters.inc(sum(map(len, texts)))
         future = asyncio.wrap_future(batcher.submit(run, texts))
         try:
-            return await asyncio.wait_for(future, limits.seconds)
+            answers = await asyncio.wait_for(future, limits.seconds)
         except asyncio.TimeoutError:
             raise Busy from None
+        metrics.texts.inc(len(texts))
+        metrics.characters.inc(sum(map(len, texts)))
+        return answers
 
     @app.post("/v1/entities", responses=RESPONSES, summary="Find the entities of texts")
     async def entities(

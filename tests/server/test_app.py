@@ -5,11 +5,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 
 from spacy_mslm.server.answers import Served
+from spacy_mslm.server.app import make_app
+from spacy_mslm.server.limits import Limits
 
 from ..conftest import TEXTS
 
@@ -253,9 +256,13 @@ def test_metrics_count_and_hold_no_text(client):
     assert "qxsecret" not in text
 
 
-def test_healthz_tells_that_the_worker_has_ended(make_client):
-    client = make_client()
-    assert client.get("/healthz").json() == {"status": "ok"}
+def test_healthz(nlp):
+    app = make_app([Served("tiny", nlp)], None, Limits())
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+    # The application has ended, and with it the thread that reads.
+    answer = TestClient(app, base_url="http://localhost").get("/healthz")
+    assert answer.status_code == 503
 
 
 def test_openapi_describes_every_status(client):

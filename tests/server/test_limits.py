@@ -1,0 +1,89 @@
+"""Limits of time: a request that arrives slowly, a pipeline that is slow, a queue that is full."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from spacy.language import Language
+
+from spacy_mslm.server.limits import BodyLimit, Limits
+
+from .test_app import NOTE, ask
+
+
+@pytest.fixture
+def slow(nlp):
+    """A pipeline that waits at each text until the event is set."""
+    opened, entered = threading.Event(), threading.Event()
+
+    @Language.component("slow")
+    def wait(doc):
+        entered.set()
+        assert opened.wait(60)
+        return doc
+
+    nlp.add_pipe("slow", first=True)
+    yield opened, entered
+    opened.set()
+
+
+def test_a_slow_pipeline_is_busy(make_client, slow):
+    client = make_client(seconds=0.2)
+    answer = ask(client, NOTE)
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+    assert ask(client, NOTE).status_code == 503  # it waits behind the first, and is never read
+    slow[0].set()
+    for _ in range(100):  # until the first is read
+        if ask(client, NOTE).status_code == 200:
+            break
+        time.sleep(0.05)
+    assert ask(client, NOTE).json()["documents"][0]["entities"]
+
+
+def test_a_full_queue_is_busy(make_client, slow):
+    client = make_client(waiting=2)
+    opened, entered = slow
+    with ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(ask, client, NOTE)]
+        assert entered.wait(60)
+        jobs += [pool.submit(ask, client, NOTE) for _ in range(2)]
+        while "mslm_waiting_requests 2.0" not in client.get("/metrics").text:
+            time.sleep(0.02)
+        refused = ask(client, NOTE)
+        assert client.get("/healthz").status_code == 200
+        opened.set()
+        assert [job.result().status_code for job in jobs] == [200] * 3
+    assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+    assert "Try again" in refused.json()["detail"]
+
+
+def test_a_slow_request_is_ended():
+    async def app(scope, receive, send):
+        raise AssertionError("the request is not complete")
+
+    async def receive():
+        await asyncio.sleep(3600)
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "headers": []}
+    asyncio.run(BodyLimit(app, Limits(seconds=0.1))(scope, receive, send))
+    assert sent[0]["status"] == 408 and b"within 0.1 seconds" in sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"characters": 0}, "--max-chars"),
+        ({"seconds": 0}, "--timeout"),
+        ({"waiting": 0}, "--max-w"),
+    ],
+)
+def test_limits_are_checked(settings, name):
+    with pytest.raises(ValueError, match=name):
+        Limits(**settings)
