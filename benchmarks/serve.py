@@ -171,10 +171,10 @@ def read_metrics(port: int) -> dict[str, float]:
 
 
 def _latencies(times: list[float], wall: float) -> dict[str, Any]:
-    p50, p99 = np.quantile(times, [0.5, 0.99])
+    p50, p99 = np.quantile(times, [0.5, 0.99]).tolist()
     return {
         "requests": len(times),
         "per_second": len(times) / wall,
-        "p50": float(p50),
-        "p99": float(p99),
+        "p50": p50,
+        "p99": p99,
     }

@@ -117,7 +117,7 @@ def open_port(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM
         )[0]
         # A name in /etc/hosts or the DNS may be that of another machine, or a public address.
-        if is_loopback(host) and not is_loopback(address[0]):
+        if is_loopback(host) and not is_loopback(str(address[0])):
             raise ValueError(f"{host} resolves to {address[0]}. Give --host 127.0.0.1.")
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -75,7 +75,7 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def wait_for(self, script: str, seconds: float = 60) -> None:
+    def wait_for(self, script: str, seconds: float = 600) -> None:
         """Wait until an expression is true. The limit is against hangs only."""
         end = time.monotonic() + seconds
         while not self.run(script):
@@ -129,5 +129,5 @@ def browser() -> Iterator[Browser]:
             yield Browser(to, back)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait()
             os.close(to)

@@ -21,7 +21,7 @@ def slow(nlp):
     @Language.component("slow")
     def wait(doc):
         entered.set()
-        assert opened.wait(60)
+        assert opened.wait(300)
         return doc
 
     nlp.add_pipe("slow", first=True)
@@ -47,7 +47,7 @@ def test_a_full_queue_is_busy(make_client, slow):
     opened, entered = slow
     with ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(ask, client, NOTE)]
-        assert entered.wait(60)
+        assert entered.wait(300)
         jobs += [pool.submit(ask, client, NOTE) for _ in range(2)]
         while "mslm_waiting_requests 2.0" not in client.get("/metrics").text:
             time.sleep(0.02)

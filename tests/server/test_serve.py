@@ -150,7 +150,7 @@ def test_page_in_a_browser(server, tmp_path):
 def test_ctrl_c_ends_the_server(server):
     """The last test of the module."""
     server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(60) == 0
+    assert server.process.wait() == 0
     assert "Traceback" not in server.log.read_text()
 
 
