@@ -179,7 +179,7 @@ def test_mistakes(work, tmp_path):
     notes, out = work / "notes.jsonl", tmp_path / "out"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    write_iob(tmp_path / "none.tsv", ["the/O patient/O", "no/O asthma/O"] * 20)
+    write_iob(tmp_path / "none.tsv", [f"the/O patient/O {n}/O" for n in range(40)])
     write_iob(tmp_path / "train.tsv", TRAIN)
     (tmp_path / "x.md").write_text("# qxsecretname\n")
     (tmp_path / "broken").mkdir()

@@ -64,7 +64,8 @@ function showMarked(characters, entities, colour) {
     parts.push(document.createTextNode(characters.slice(at, entity.start).join("")));
     const found = characters.slice(entity.start, entity.end).join("");
     const mark = element("mark", colour.get(entity.label), found);
-    mark.append(element("small", "", (entity.label + " " + shown(entity.confidence)).trim()));
+    const facts = [entity.label, shown(entity.confidence), ...(entity.contexts || [])];
+    mark.append(element("small", "", facts.filter(Boolean).join(" ")));
     parts.push(mark);
     at = entity.end;
   }
@@ -77,21 +78,17 @@ function showRows(entities, colour) {
     const row = element("tr");
     const type = element("td");
     type.append(element("span", colour.get(entity.label), entity.label));
-    const context = element("td", "contexts");
-    context.append(...(entity.contexts || []).map((name) => element("span", "context", name)));
+    type.append(...(entity.contexts || []).map((name) => element("span", "context", name)));
     row.append(
       element("td", "", entity.text),
       type,
       element("td", "number", entity.confidence === null ? "–" : entity.confidence.toFixed(2)),
-      context,
       element("td", "number offsets", entity.start + "–" + entity.end),
     );
     return row;
   });
   byId("rows").replaceChildren(...rows);
-  const box = byId("table-box");
-  box.hidden = rows.length === 0;
-  box.classList.toggle("no-context", entities.every((entity) => entity.contexts === null));
+  byId("table-box").hidden = rows.length === 0;
 }
 
 function word(content, confidence, inside, tag) {
