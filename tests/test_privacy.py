@@ -28,7 +28,7 @@ SETTINGS = {
 # What is meant to hold text of its input, below the folder of the test.
 HOLDS_TEXT = ("input/", "corpus/", "weak/", "pmi.txt", "review.jsonl", "heatmap.html", "apply/")
 # A new vocabulary has the words of its text that occur twice or more.
-HOLDS_TEXT += ("new_encoder/tokenizer.json", "new_encoder/vocab.txt")
+HOLDS_TEXT += ("project/corpus/", "new_encoder/tokenizer.json", "new_encoder/vocab.txt")
 
 
 def options(settings: dict[str, object]) -> list[str]:
@@ -95,6 +95,7 @@ def commands() -> list[tuple[bool, list[str]]]:
     pretraining = str(ROOT / "configs" / "pretrain.cfg")
     return [
         (True, [*mslm, "convert", "input/set", "corpus"]),
+        (True, [*mslm, "init", "input/set", "project", "--encoder", "input/encoder"]),
         (True, [*mslm, "train", config, "--output", "training", *options(adapted)]),
         (True, ["train", config, "--output", "plain", *options(trained)]),
         (True, ["apply", pipeline, "input/text.txt", "apply/docs.spacy"]),
@@ -118,6 +119,7 @@ def commands() -> list[tuple[bool, list[str]]]:
             for end in ("tsv", "jsonl")
         ),
         *((False, [*mslm, "convert", f"input/broken.{end}", "o.spacy"]) for end in ("xml", "txt")),
+        (False, [*mslm, "init", "input/broken.tsv", "o"]),
         (
             False,
             [*weak, "label", labelling, *options({**notes, "paths.notes": "input/broken.csv"})],
