@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -43,7 +43,8 @@ REFUSALS = {
     422: "The request is not of the expected form",
     503: "Too many requests are waiting; try again",
 }
-RESPONSES: dict[int | str, dict[str, Any]] = {
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+RESPONSES: Responses = {
     status: {"model": Refusal, "description": text} for status, text in REFUSALS.items()
 }
 
@@ -174,7 +175,7 @@ def _add_state(app: FastAPI, batcher: Batcher, metrics: Metrics) -> None:
             raise Busy
         return Health(status="ok")
 
-    responses = {status: RESPONSES[status] for status in (401, 421)}
+    responses: Responses = {status: RESPONSES[status] for status in (401, 421)}
 
     @app.get("/metrics", responses=responses, summary="Figures for Prometheus")
     async def figures() -> Response:

@@ -26,7 +26,9 @@ def test_no_request_is_a_server_error(nlp):
 
     run = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     for operation in schema.get_all_operations():
-        for mode in GenerationMode:
+        # A request without a body or parameters cannot be wrong.
+        modes = GenerationMode if operation.ok().body else [GenerationMode.POSITIVE]
+        for mode in modes:
             strategy = operation.ok().as_strategy(generation_mode=mode)
             run(given(case=strategy)(check))()
     print(f"schemathesis: {sum(statuses.values())} cases, by status {statuses}")
