@@ -59,9 +59,7 @@ def serve(
             rows[f"{clients} clients"] = load_server(port, texts, clients, seconds)
         rows["nlp(text), after"] = call_plain(nlp, texts, seconds)
     words = float(np.mean([len(text.split()) for text in texts]))
-    write_result(
-        output, {"words_per_note": words, "seconds": seconds, "rows": rows}
-    )
+    write_result(output, {"words_per_note": words, "seconds": seconds, "rows": rows})
     header = ("", "requests/s", "p50 ms", "p99 ms", "CPU ms/note", "notes/batch", "memory MB")
     table = [
         (

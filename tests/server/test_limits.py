@@ -13,47 +13,58 @@ from spacy_mslm.server.limits import BodyLimit, Limits
 from .test_app import NOTE, ask
 
 
-@pytest.fixture
-def slow(nlp):
-    """A pipeline that waits at each text until the event is set."""
-    opened, entered = threading.Event(), threading.Event()
+class Slow:
+    """A pipe that waits at each text until it is opened."""
 
-    @Language.component("slow")
-    def wait(doc):
-        entered.set()
-        assert opened.wait(300)
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, doc):
+        self.texts.append(doc.text)
+        self.entered.set()
+        assert self.opened.wait(300)
         return doc
 
+
+@pytest.fixture
+def slow(nlp):
+    pipe = Slow()
+    Language.component("slow", func=pipe)
     nlp.add_pipe("slow", first=True)
-    yield opened, entered
-    opened.set()
+    yield pipe
+    pipe.opened.set()
+
+
+def wait_for(client, line: str) -> None:
+    """Wait until a line is in the figures."""
+    while line not in client.get("/metrics").text:
+        time.sleep(0.02)
 
 
 def test_a_slow_pipeline_is_busy(make_client, slow):
     client = make_client(seconds=0.2)
-    answer = ask(client, NOTE)
+    answer = ask(client, "first")
     assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
-    assert ask(client, NOTE).status_code == 503  # it waits behind the first, and is never read
-    slow[0].set()
-    for _ in range(100):  # until the first is read
-        if ask(client, NOTE).status_code == 200:
-            break
-        time.sleep(0.05)
-    assert ask(client, NOTE).json()["documents"][0]["entities"]
+    assert slow.entered.wait(300)
+    assert ask(client, "second").status_code == 503  # it waits behind the first
+    wait_for(client, "mslm_waiting_requests 1.0")
+    slow.opened.set()
+    wait_for(client, "mslm_waiting_requests 0.0")
+    # Nobody waits for the second any more, so it is not read.
+    assert slow.texts == ["first"]
 
 
 def test_a_full_queue_is_busy(make_client, slow):
     client = make_client(waiting=2)
-    opened, entered = slow
     with ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(ask, client, NOTE)]
-        assert entered.wait(300)
+        assert slow.entered.wait(300)
         jobs += [pool.submit(ask, client, NOTE) for _ in range(2)]
-        while "mslm_waiting_requests 2.0" not in client.get("/metrics").text:
-            time.sleep(0.02)
+        wait_for(client, "mslm_waiting_requests 2.0")
         refused = ask(client, NOTE)
         assert client.get("/healthz").status_code == 200
-        opened.set()
+        slow.opened.set()
         assert [job.result().status_code for job in jobs] == [200] * 3
     assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
     assert "Try again" in refused.json()["detail"]

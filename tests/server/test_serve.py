@@ -43,7 +43,7 @@ def server(model, tmp_path_factory) -> Iterator[SimpleNamespace]:
     """A server that compares the pipeline with itself."""
     folder = tmp_path_factory.mktemp("server")
     command = [sys.executable, "-u", "-m", "spacy", "mslm", "serve", str(model), "--port", "0"]
-    command += ["--compare", str(model), "--max-chars", "5000"]
+    command += ["--compare", str(model), "--max-chars", "5000", "--timeout", "3600"]
     log = folder / "log"
     environment = {**os.environ, **SETTINGS, "TMPDIR": str(folder)}
     with log.open("w") as file:
