@@ -36,6 +36,7 @@ EXAMPLE = "She developed acute renal failure after two doses of amoxicillin."
 # Seconds after which a client may try again when the server is busy.
 RETRY_AFTER = "1"
 REFUSALS = {
+    400: "The body cannot be decoded",
     401: "The token is missing or wrong",
     408: "The request took too long to arrive",
     413: "The request is too large",

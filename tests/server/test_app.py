@@ -269,7 +269,7 @@ def test_openapi_describes_every_status(client):
     description = client.get("/openapi.json").json()
     assert set(description["paths"]) == {"/v1/entities", "/v1/heatmap", "/healthz", "/metrics"}
     assert set(description["paths"]["/v1/entities"]["post"]["responses"]) >= {
-        *("200", "401", "408", "413", "421", "422", "503")
+        *("200", "400", "401", "408", "413", "421", "422", "503")
     }
 
 
