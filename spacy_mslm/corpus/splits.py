@@ -57,9 +57,7 @@ def find_sources(
     Raises:
         ValueError: If there are no splits, or the output does not fit the input.
     """
-    if format not in ("auto", *FORMATS):
-        expected = ", ".join(("auto", *FORMATS))
-        raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
+    _check_format(format)
     if not input_path.exists():
         raise ValueError(Errors.M106.format(path=input_path))
     if is_one_split(input_path):
@@ -154,8 +152,9 @@ def name_splits(paths: Sequence[Path], output_path: Path, format: str = "auto") 
         format: One of FORMATS, or auto to detect the format of each.
 
     Raises:
-        ValueError: If a name does not tell a split, or two tell the same.
+        ValueError: If the format is unknown, a name does not tell a split, or two tell the same.
     """
+    _check_format(format)
     found: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
@@ -173,6 +172,12 @@ def name_splits(paths: Sequence[Path], output_path: Path, format: str = "auto") 
         for name in SPLIT_NAMES
         if name in found
     ]
+
+
+def _check_format(format: str) -> None:
+    if format not in ("auto", *FORMATS):
+        expected = ", ".join(("auto", *FORMATS))
+        raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
 
 
 def _is_brat(folder: Path) -> bool:

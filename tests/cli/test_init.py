@@ -191,6 +191,7 @@ def test_mistakes(work, tmp_path):
         ([tmp_path / "none.tsv", out], "documents and no entity"),
         ([tmp_path / "x.md", out], "the format cannot be detected"),
         ([notes, out, "--format", "jsn"], "Unknown format 'jsn'"),
+        ([work / "my_train.tsv", work / "my_dev.tsv", out, "--format", "jsn"], "Unknown format"),
         ([notes, out, "--split", "0.5"], "not a list of shares"),
         ([notes, out, "--tokenizer", "en_core_web_sm"], "neither blank:LANG nor biomedical:LANG"),
         ([notes, out, "--tokenizer", "blank:qq"], "spaCy has no language 'qq'"),
