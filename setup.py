@@ -1,11 +1,27 @@
 """Metadata, requirements and entry points. Every registered name of the package is listed here,
 which is how spaCy finds it: no import of ours is needed before a config that uses it."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
+
+
+class BuildWithConfigs(build_py):
+    """Puts the training configs into the package, which `spacy mslm init` copies. In an editable
+    installation it reads them where they are."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "spacy_mslm" / "configs"
+            target.mkdir(exist_ok=True)
+            for name in ("mslm.cfg", "vanilla.cfg"):
+                shutil.copy(HERE / "configs" / name, target)
+
 
 ENTRY_POINTS = {
     "spacy_factories": [
@@ -102,6 +118,8 @@ EXTRAS = {
     "ray": ["ray>=2.55"],
     # A sampler of `spacy mslm sweep`.
     "optuna": ["optuna>=4"],
+    # `spacy mslm serve`.
+    "serve": ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"],
     "cuda12x": ["cupy-cuda12x>=13.0"],
     # The documentation: `mkdocs serve`. Below 2, as MkDocs 2 has neither plugins nor hooks.
     "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
@@ -109,6 +127,8 @@ EXTRAS = {
 EXTRAS["dev"] = [
     "accelerate>=0.26",  # the Trainer of transformers, a peer of `python -m benchmarks train`
     "build",
+    "fastapi>=0.115",
+    "httpx>=0.27",  # the test client of FastAPI
     "hypothesis>=6.100",
     "matplotlib>=3.8",
     "mypy>=1.10",
@@ -116,6 +136,7 @@ EXTRAS["dev"] = [
     "onnx>=1.16",
     "onnxruntime>=1.18",
     "optuna>=4",
+    "prometheus-client>=0.20",
     "pyarrow>=16,<26",
     "pysbd>=0.3.4",
     "pytest>=8.0",
@@ -126,8 +147,9 @@ EXTRAS["dev"] = [
     "seqeval>=1.2.2",
     "skweak==0.3.3",
     SPACY_TRANSFORMERS,
+    "uvicorn>=0.30",
 ]
-ALL = ("weak", "onnx", "optuna", "plots", "ray", "spacy-transformers")
+ALL = ("weak", "onnx", "optuna", "plots", "ray", "serve", "spacy-transformers")
 EXTRAS["all"] = sorted({r for name in ALL for r in EXTRAS[name]})
 
 setup(
@@ -139,8 +161,15 @@ setup(
     license="MIT",
     author="The spacy-mslm team",
     python_requires=">=3.10",
+    cmdclass={"build_py": BuildWithConfigs},
     packages=find_packages(include=["spacy_mslm", "spacy_mslm.*"]),
-    package_data={"spacy_mslm": ["py.typed", "data/*.json", "data/paper/*"]},
+    package_data={
+        "spacy_mslm": [
+            "py.typed",
+            *("data/*.json", "data/*.yml", "data/paper/*"),
+            "server/assets/*",
+        ]
+    },
     install_requires=BASE,
     extras_require=EXTRAS,
     entry_points=ENTRY_POINTS,

@@ -11,6 +11,7 @@ from .paper import paper_trials
 from .reference import reference, report
 from .reliability import reliability
 from .scale import scale
+from .serve import serve
 from .several_types import several_types
 from .speed import speed
 from .strategies import strategies, strategies_report
@@ -33,6 +34,7 @@ app.command("reliability")(reliability)
 app.command("operations")(operations)
 app.command("paper")(paper_trials)
 app.command("scale")(scale)
+app.command("serve")(serve)
 app.command("several-types")(several_types)
 app.command("speed")(speed)
 app.command("train")(train_speed)

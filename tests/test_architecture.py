@@ -124,6 +124,7 @@ LAYERS = [
     ("pipeline",),
     ("weak",),
     ("tasks",),
+    ("server",),
     ("cli",),
 ]
 LAYER_OF = {package: i for i, packages in enumerate(LAYERS) for package in packages}

@@ -36,7 +36,7 @@ SHOWS_TEXT = ("try",)
 # These get no text.
 WITHOUT_TEXT = {"weak medcat-setup"}
 # A new vocabulary has the words of its text that occur twice or more.
-HOLDS_TEXT += ("new_encoder/tokenizer.json", "new_encoder/vocab.txt")
+HOLDS_TEXT += ("project/corpus/", "new_encoder/tokenizer.json", "new_encoder/vocab.txt")
 # Ends a training once, as the out-of-memory killer does.
 STOP = """
 import os, signal
@@ -136,6 +136,7 @@ def commands() -> list[tuple[bool, list[str]]]:
     pretraining = str(ROOT / "configs" / "pretrain.cfg")
     return [
         (True, [*mslm, "convert", "input/set", "corpus"]),
+        (True, [*mslm, "init", "input/set", "project", "--encoder", "input/encoder"]),
         (True, [*mslm, "train", config, "--output", "training", *options(adapted)]),
         (True, ["train", config, "--output", "plain", *options(trained)]),
         *((succeeds, resumed) for succeeds in (False, True)),  # killed, and continued
@@ -167,6 +168,7 @@ def commands() -> list[tuple[bool, list[str]]]:
             for end in ("tsv", "jsonl")
         ),
         *((False, [*mslm, "convert", f"input/broken.{end}", "o.spacy"]) for end in ("xml", "txt")),
+        (False, [*mslm, "init", "input/broken.tsv", "o"]),
         (
             False,
             [*weak, "label", labelling, *options({**notes, "paths.notes": "input/broken.csv"})],

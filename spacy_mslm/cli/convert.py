@@ -93,7 +93,7 @@ def convert_cli(
     for warning in split_warnings(conversion.splits):
         msg.warn(warning)
     if hint := tokenizer_hint(conversion.splits):
-        msg.info(hint)
+        msg.info(f"{hint} Train with the same tokenizer: --nlp.tokenizer.biomedical true.")
     for path in conversion.written:
         msg.good(f"Saved {path}")
 

@@ -9,6 +9,8 @@ shards, or a folder in which each split is one of these.
     set/documents  set/annotations                      EBM-NLP, with its own splits
 """
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,12 +57,10 @@ def find_sources(
     Raises:
         ValueError: If there are no splits, or the output does not fit the input.
     """
-    if format not in ("auto", *FORMATS):
-        expected = ", ".join(("auto", *FORMATS))
-        raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
+    _check_format(format)
     if not input_path.exists():
         raise ValueError(Errors.M106.format(path=input_path))
-    if input_path.is_file() or _is_one(input_path):
+    if is_one_split(input_path):
         source = Source(output_path.stem, input_path, _look(input_path, format), output_path)
         sources = [source]
     elif format == "ebm_nlp" or (format == "auto" and is_ebm_nlp(input_path)):
@@ -132,13 +132,52 @@ def _find_splits(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _is_one(folder: Path) -> bool:
-    """Return whether a folder is one split, and not a folder of splits."""
+def is_one_split(path: Path) -> bool:
+    """Return whether an input is one split, and not a folder of splits."""
     return (
-        _is_brat(folder)
-        or _is_shards(folder)
-        or (is_hugging_face(folder) and not any(_splits_in(folder).values()))
+        path.is_file()
+        or _is_brat(path)
+        or _is_shards(path)
+        or (is_hugging_face(path) and not any(_splits_in(path).values()))
     )
+
+
+def name_splits(paths: Sequence[Path], output_path: Path, format: str = "auto") -> list[Source]:
+    """Return the splits that several inputs are, by a part of their names: `notes_train.jsonl` is
+    train. Train is the first.
+
+    Args:
+        paths: Files, or folders of BRAT files.
+        output_path: The folder of the outputs.
+        format: One of FORMATS, or auto to detect the format of each.
+
+    Raises:
+        ValueError: If the format is unknown, a name does not tell a split, or two tell the same.
+    """
+    _check_format(format)
+    found: dict[str, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise ValueError(Errors.M106.format(path=path))
+        words = set(re.split(r"[^a-z]+", path.name.partition(".")[0].lower()))
+        names = [name for name, stems in SPLIT_NAMES.items() if words & set(stems)]
+        if len(names) != 1 or names[0] in found:
+            raise ValueError(
+                f"{path}: its name must tell which split it is, as train, dev and test do, and no "
+                "other input may be the same. Rename it, or give one file, which is then split."
+            )
+        found[names[0]] = path
+    return [
+        Source(name, found[name], _look(found[name], format), output_path / f"{name}.spacy")
+        for name in SPLIT_NAMES
+        if name in found
+    ]
+
+
+def _check_format(format: str) -> None:
+    if format not in ("auto", *FORMATS):
+        expected = ", ".join(("auto", *FORMATS))
+        raise ValueError(Errors.M101.format(what="format", got=format, expected=expected))
 
 
 def _is_brat(folder: Path) -> bool:

@@ -5,6 +5,7 @@ user can correct are raised as ValueError, OSError or ImportError (a missing ext
 
     fetch_set             download a public corpus                      fetch
     convert               convert annotated files to .spacy files       convert
+    start_project         start a project for an annotated corpus       init
     build_pmi_vocabulary  find the collocations of PMI masking          pmi
     train                 train a pipeline, with checkpoints            train
     tune                  find masking rates for a corpus               tune
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from .pmi import PMIVocabulary, build_pmi_vocabulary
     from .pretraining import Pretrained, pretrain
     from .shrinking import Shrunk, shrink
+    from .starting.start import Started, start_project
     from .sweeping.sweep import Swept, sweep
     from .training import Trained, train
     from .trying import Found, find_entities
@@ -84,6 +86,7 @@ _MODULES = {
     ".pretraining": ("Pretrained", "pretrain"),
     ".shrinking": ("Shrunk", "shrink"),
     ".sweeping.sweep": ("Swept", "sweep"),
+    ".starting.start": ("Started", "start_project"),
     ".trying": ("Found", "find_entities"),
     ".training": ("Trained", "train"),
     ".tuning": ("Tuned", "tune"),

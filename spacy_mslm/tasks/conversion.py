@@ -20,7 +20,7 @@ from ..corpus.duplicates import duplicate_warning, text_key
 from ..corpus.items import Item, ReadOptions, read_items
 from ..corpus.partition import parse_shares, partition, remove_duplicates
 from ..corpus.readers import select
-from ..corpus.splits import Source, find_sources
+from ..corpus.splits import Source, find_sources, name_splits
 from ..errors import listing
 from ..util.files import mode_like, replace_files
 from .table9 import ComparedFigure, compare, read_paper
@@ -45,7 +45,7 @@ class Conversion:
 
 
 def convert(
-    input_path: Path,
+    input_path: Path | Sequence[Path],
     output_path: Path,
     *,
     format: str = "auto",
@@ -66,7 +66,8 @@ def convert(
 
     Args:
         input_path: A file, a folder of BRAT, Arrow or .spacy files, or a folder with the splits
-            train, devel (dev, valid, validation) and test.
+            train, devel (dev, valid, validation) and test. Or one file or folder for each split,
+            with its name in theirs.
         output_path: A .spacy file, or a folder for train.spacy, dev.spacy, test.spacy and
             stats.json.
         format: One of `formats.detection.FORMATS`, or auto.
@@ -92,10 +93,16 @@ def convert(
         OSError: If the output cannot be written. Existing files are unchanged.
     """
     shares = parse_shares(split) if split else {}
-    sources = find_sources(input_path, output_path, format, to_split=bool(shares))
+    inputs = [input_path] if isinstance(input_path, Path) else list(input_path)
+    if len(inputs) == 1:
+        sources = find_sources(inputs[0], output_path, format, to_split=bool(shares))
+    elif shares:
+        raise ValueError("--split divides one input, and there are several. Leave it out.")
+    else:
+        sources = name_splits(inputs, output_path, format)
     is_set = bool(shares) or sources[0].output != output_path
     if dedup and not is_set:
-        raise ValueError(f"--dedup compares splits, but {input_path} is one. Add --split.")
+        raise ValueError(f"--dedup compares splits, but {inputs[0]} is one. Add --split.")
     if group and not shares:
         raise ValueError("--group says what --split keeps together. Give --split, too.")
     nlp = load_tokenizer(tokenizer)
@@ -127,7 +134,7 @@ def convert(
         data = json.dumps(conversion.statistics, indent=2, ensure_ascii=False) + "\n"
         files[output_path / STATISTICS] = data.encode("utf8")
     try:
-        replace_files(files, mode_like(input_path))
+        replace_files(files, min(map(mode_like, inputs)))
     except OSError as err:
         raise OSError(
             f"{err.filename} cannot be written ({err.strerror}). Nothing was written, and "
@@ -212,8 +219,7 @@ def tokenizer_hint(splits: Sequence[Split]) -> str:
     total = sum(split.counts.mentions + len(split.left_out) for split in splits)
     return (
         f"{lost} of {total} mentions ({lost / total:.1%}) begin or end inside a token of running "
-        f"text. With '--tokenizer {BIOMEDICAL}:en', {gain} of them would fit. Train with the same "
-        f"tokenizer: --nlp.tokenizer.{BIOMEDICAL} true."
+        f"text. With '--tokenizer {BIOMEDICAL}:en', {gain} of them would fit."
     )
 
 

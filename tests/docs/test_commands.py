@@ -22,7 +22,10 @@ from benchmarks.__main__ import app as benchmarks_app
 from .pages import PAGES, ROOT, blocks_in, read_commands, read_inline_code
 
 APPS = {"spacy": spacy_app, "benchmarks": benchmarks_app}
+# Those of the repository's project, and of the projects that `spacy mslm init` writes.
+STARTER = (ROOT / "spacy_mslm" / "data" / "starter.yml").read_text("utf8")
 VARS = srsly.read_yaml(ROOT / "project.yml")["vars"]
+VARS |= dict.fromkeys(re.findall(r"^  (\w+): ", STARTER.partition("workflows:")[0], re.MULTILINE))
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
 EXTRAS = set(metadata("spacy-mslm").get_all("Provides-Extra") or ())
 # Folders of the repository, whose files a command must not invent.

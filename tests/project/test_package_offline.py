@@ -81,7 +81,8 @@ def build_wheel(folder: Path) -> Path:
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "spacy_mslm", source / "spacy_mslm", ignore=ignore)
+    for name in ("spacy_mslm", "configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=ignore)
     options = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist")
     call(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
     shutil.rmtree(source)
@@ -126,6 +127,10 @@ def test_a_packaged_pipeline_works_offline_and_alone(tmp_path: Path) -> None:
     assert metadata(ours)["Version"] in requirement.specifier
     with zipfile.ZipFile(ours) as archive:
         assert "spacy_mslm/py.typed" in archive.namelist()
+        assert "spacy_mslm/server/assets/page.html" in archive.namelist()
+        for name in ("mslm.cfg", "vanilla.cfg"):
+            content = (ROOT / "configs" / name).read_bytes()
+            assert archive.read(f"spacy_mslm/configs/{name}") == content
         assert not [n for n in archive.namelist() if n.startswith(("tests", "configs", "build"))]
 
     python = make_environment(tmp_path)

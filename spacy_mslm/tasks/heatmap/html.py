@@ -89,7 +89,7 @@ def _page(blocks: Sequence[TextBlock]) -> Iterator[str]:
     # In addition to escaping: if markup ever gets in, it can neither run nor load anything.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    yield f"<title>{escape(title)}</title>\n<style>{STYLE}{_shades()}</style>\n</head>\n<body>"
+    yield f"<title>{escape(title)}</title>\n<style>{STYLE}{shade_rules()}</style>\n</head>\n<body>"
     yield "<header>\n<h1>Confidence of predicted entities</h1>\n<dl>"
     yield from _ramp("Mention", inside=True)
     yield from _ramp("No mention", inside=False)
@@ -99,7 +99,8 @@ def _page(blocks: Sequence[TextBlock]) -> Iterator[str]:
     yield "</main>\n</body>\n</html>\n"
 
 
-def _shades() -> str:
+def shade_rules() -> str:
+    """Return the style rules of the shades: `.m0` to `.m20` in mentions, `.o0` to `.o20` else."""
     rules = []
     for inside in (True, False):
         for step in range(LEVELS + 1):
