@@ -33,8 +33,8 @@ SETTINGS = {
 HOLDS_TEXT = ("input/", "corpus/", "weak/", "pmi.txt", "review.jsonl", "heatmap.html", "apply/")
 # These show the text that they are given.
 SHOWS_TEXT = ("try",)
-# These get no text.
-WITHOUT_TEXT = {"weak medcat-setup"}
+# These get no text on the command line: for the server, see tests/server/test_serve.py.
+WITHOUT_TEXT = {"weak medcat-setup", "serve"}
 # A new vocabulary has the words of its text that occur twice or more.
 HOLDS_TEXT += ("project/corpus/", "new_encoder/tokenizer.json", "new_encoder/vocab.txt")
 # Ends a training once, as the out-of-memory killer does.
@@ -122,6 +122,7 @@ def commands() -> list[tuple[bool, list[str]]]:
     resumed += ["--resume", "--checkpoint-every", "5"]
     resumed += options({**trained, "training.before_update": kill})
     adapted = {**trained, "paths.text": "input/text.txt", "paths.adapted": "adapted"}
+    adapted["training.logger.output_file"] = "training.jsonl"
     export = [*mslm, "export", pipeline, "--train", "corpus/train.spacy"]
     export += ["--dev", "corpus/dev.spacy"]
     notes = {
@@ -157,6 +158,9 @@ def commands() -> list[tuple[bool, list[str]]]:
         (True, [*mslm, "report", "metrics", "report"]),
         (True, [*mslm, "pretrain", pretraining, "new_encoder", *options(tiny)]),
         (True, [*mslm, "sweep", "input/spec.yml", "sweep"]),
+        (True, [*mslm, "paper", "--results", "sweep", "--output", "paper"]),
+        (True, [*mslm, "curves", "training.jsonl", "curves.png"]),
+        (False, [*mslm, "tune", config, "tuned", "--minutes", "0", *options(trained)]),
         (True, [*mslm, "shrink", "input/encoder", "shrunk", "--layers", "0"]),
         (True, [*weak, "label", labelling, *options({**notes, "paths.output": "weak"})]),
         (True, [*weak, "terms", labelling, *options(notes)]),

@@ -228,14 +228,11 @@ class MSLMShim(Shim):
         try:
             if not self._scaler.unscale(gradients):
                 if isinstance(optimizer, AdamW):
-                    optimizer.step_network(
-                        self.id,
-                        *(
-                            [p for _, p in of if p.grad is not None]
-                            for of in self.encoder_and_heads()
-                        ),
-                        norm=None if self._norm is None else self._norm / updates,
+                    encoder, heads = (
+                        [p for _, p in of if p.grad is not None] for of in self.encoder_and_heads()
                     )
+                    norm = None if self._norm is None else self._norm / updates
+                    optimizer.step_network(self.id, encoder, heads, norm=norm)
                 else:
                     self._step_each(optimizer, named)
         finally:  # also if the gradient is not finite

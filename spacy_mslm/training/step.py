@@ -67,7 +67,7 @@ def learn(
                 shared.hold(batch, outputs, gradients, backprop)
             losses.append(shares)
     # All is copied from the device at once, because a copy waits for what is queued there.
-    norm = shim.gradient_norm()
+    norm = shim.gradient_norm() if shared is None else None
     found = [*losses, *([] if norm is None else [norm.expand(len(Terms._fields))])]
     copied = torch.stack(found).cpu().double() if found else torch.zeros(0, 3).double()
     sums = Terms(*group.sum(copied[: len(losses)].sum(0)).numpy().tolist())
