@@ -22,6 +22,8 @@ SCHEMAS: dict[str, Any] = {
 # Blocks whose settings are checked when they are read, though some are not in the config.
 CHECKED_LATER = ("components.", "initialize.components.", "initialize.tokenizer.")
 FREE = "training.score_weights"
+# The maximum number of characters of the parser's own words in a message.
+LONGEST = 300
 
 
 def read_config(path: Path, overrides: Mapping[str, Any] | None, *, block: str) -> Config:
@@ -117,4 +119,6 @@ def _sentence(err: ConfigValidationError) -> str:
         place = f"{err.parent}.{place}" if err.parent else place
         faults.append(f"{place}: {fault.get('msg')}")
     found = "; ".join(faults) or " ".join(str(err.desc or err.title).split())
+    if len(found) > LONGEST:  # the parser quotes the line, which may be a whole file
+        found = f"{found[:LONGEST]} ..."
     return found if found.endswith(".") else f"{found}."

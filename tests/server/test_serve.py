@@ -45,7 +45,7 @@ def server(model, tmp_path_factory) -> Iterator[SimpleNamespace]:
     command = [sys.executable, "-u", "-m", "spacy", "mslm", "serve", str(model), "--port", "0"]
     command += ["--compare", str(model), "--max-chars", "5000", "--timeout", "3600"]
     log = folder / "log"
-    environment = {**os.environ, **SETTINGS, "TMPDIR": str(folder)}
+    environment = {**os.environ, **SETTINGS, "TMPDIR": str(folder), "COLUMNS": "500"}
     with log.open("w") as file:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=file, text=True, cwd=folder, env=environment
