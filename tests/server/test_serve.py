@@ -45,15 +45,17 @@ def server(model, tmp_path_factory) -> Iterator[SimpleNamespace]:
     command = [sys.executable, "-u", "-m", "spacy", "mslm", "serve", str(model), "--port", "0"]
     command += ["--compare", str(model), "--max-chars", "5000", "--timeout", "3600"]
     log = folder / "log"
-    environment = {**os.environ, **SETTINGS, "TMPDIR": str(folder), "COLUMNS": "500"}
+    environment = {**os.environ, **SETTINGS, "TMPDIR": str(folder)}
     with log.open("w") as file:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=file, text=True, cwd=folder, env=environment
         )
     try:
-        line = next((s for s in process.stdout if "Serving" in s), "")
-        assert line, log.read_text()
-        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", line)[1])
+        # Long messages are wrapped, as the path of the pipeline may be long.
+        urls = (re.search(r"http://127\.0\.0\.1:(\d+)/", line) for line in process.stdout)
+        url = next(filter(None, urls), None)
+        assert url, log.read_text()
+        port = int(url[1])
         yield SimpleNamespace(port=port, folder=folder, process=process, log=log)
     finally:
         process.kill()
