@@ -41,7 +41,7 @@ def paired_bootstrap(
     generator = np.random.default_rng(0)
     drawn = np.mean([_resample(pair, differences, generator) for pair in pairs], axis=0)
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    return [Difference(*values) for values in zip(observed, low, high, strict=True)]
+    return [Difference(*values) for values in np.stack([observed, low, high], axis=1).tolist()]
 
 
 def _resample(

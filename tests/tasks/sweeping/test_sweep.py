@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,12 @@ def test_an_interrupted_sweep_continues(root, number):
     write_spec(root, overrides=LEARNING, **config)
     command = [sys.executable, "-m", "spacy", "mslm", "sweep", root / "spec.yml", root / "out"]
     process = subprocess.Popen(
-        [*command, "--threads", "1"], cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True
+        [*command, "--threads", "1"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        # Where tests run in the background of a shell, processes inherit that Ctrl-C is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     checkpoint = root / "out" / "dropout=0.0-tiny-s0" / "checkpoint"
     while not checkpoint.exists():
