@@ -46,7 +46,7 @@ class Batcher:
 
     Args:
         limit: The maximum number of requests that wait.
-        observe: Is told the number of requests in each batch.
+        observe: Called with the number of requests in each batch.
     """
 
     def __init__(self, limit: int, observe: Callable[[int], object]) -> None:

@@ -96,7 +96,7 @@ def tune(
     """Search for better settings than those of a config, and write the config that is better.
 
     Nothing is proven by a small difference: unless the whole interval is above 0, the default is
-    written. An interrupted search continues, with its time starting anew.
+    written. An interrupted search continues; its time limit counts from the start again.
 
     Args:
         config_path: A training config with masks, such as `configs/mslm.cfg`.

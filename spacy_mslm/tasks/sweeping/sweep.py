@@ -24,7 +24,7 @@ from .trial import Outcome, TrialRunner
 
 WAIT = 10.0  # seconds until another look at trials that other processes work on
 
-# Is told when a trial starts, with None, and its outcome when it ends.
+# Called with a trial and None when it starts, and with its outcome when it ends.
 Watch: TypeAlias = Callable[[Trial, Outcome | None], None]
 
 
@@ -89,7 +89,7 @@ def sweep(
         address: Host and port of the head of the Ray cluster; by default that of this machine.
         gpus: The number of GPUs of each training on Ray.
         results: The file for the results, if not `results.jsonl` in the output folder.
-        watch: Is told when a trial starts and ends.
+        watch: Called when a trial starts and when it ends.
 
     Raises:
         ValueError: If something in the spec is wrong, the output folder belongs to another spec, or
@@ -154,7 +154,7 @@ def run_trials(
         runner: Runs a trial.
         wanted: Returns all trials that are wanted, given the results so far.
         resources: Where they are run.
-        watch: Is told when a trial starts and ends.
+        watch: Called when a trial starts and when it ends.
         until: The time (`time.time()`) after which no trial is started.
 
     Returns:
